@@ -1,1 +1,4 @@
-//! x
+//! Oncegate: idempotency as a service. ARCHITECTURE.md is the map.
+
+pub mod domain;
+pub mod port;

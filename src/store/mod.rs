@@ -1,0 +1,20 @@
+//! The stores: three engines behind one trait, and the one form in which they keep a record.
+
+mod codec;
+mod detail;
+pub mod memory;
+
+use crate::domain::token::TokenSecrets;
+use crate::port::store::StoreError;
+
+/// Makes the first secret of a store, from the operating system's random source.
+fn new_secret() -> Result<[u8; 32], StoreError> {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret)
+        .map_err(|error| StoreError::Unusable(format!("no source of random bytes: {error}")))?;
+    Ok(secret)
+}
+
+fn new_secrets() -> Result<TokenSecrets, StoreError> {
+    Ok(TokenSecrets::first(new_secret()?))
+}
