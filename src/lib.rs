@@ -2,3 +2,5 @@
 
 pub mod domain;
 pub mod port;
+pub mod proto;
+pub mod store;

@@ -43,7 +43,7 @@ pub const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The largest payload that a namespace may allow, in bytes.
 pub const PAYLOAD_BYTES_CAP: u64 = 1024 * 1024;
 /// Environments of one namespace.
-pub const ENVIRONMENTS_MAX: usize = 64;
+pub const ENVIRONMENTS_MAX: usize = 32;
 
 /// How long a copy of a completed record may be answered from after it was read.
 /// No key opens again before every copy of its former outcome is past this bound.
