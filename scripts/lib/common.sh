@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 
 REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-TOOLS=${ONCEGATE_TOOLS:-$REPO/.tools}
+# shellcheck disable=SC2034
+TOOLS=$(realpath -m "${ONCEGATE_TOOLS:-$REPO/.tools}")
 UNPRIVILEGED=$REPO/scripts/lib/unprivileged
 
 say() { printf '%s\n' "$*" >&2; }
