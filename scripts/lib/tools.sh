@@ -84,8 +84,8 @@ install_pinned() {
   say "installing: $(sed -n 's/ *\\$//; /==/p' "$list" | tr '\n' ' ')"
   rm -rf "$TOOLS/python"
   mkdir -p "$TOOLS"
-  "$(python_with_pip)" -m pip install --quiet --no-deps --require-hashes --only-binary :all: \
-    --root-user-action ignore --target "$TOOLS/python" --requirement "$list" >&2
+  PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 "$(python_with_pip)" -m pip install \
+    --quiet --no-deps --require-hashes --only-binary :all: --target "$TOOLS/python" --requirement "$list" >&2
   cp "$list" "$stamp"
 }
 
