@@ -6,3 +6,5 @@ pub mod proto;
 pub mod service;
 pub mod store;
 pub mod telemetry;
+#[cfg(feature = "test-util")]
+pub mod testkit;
