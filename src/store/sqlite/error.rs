@@ -2,7 +2,6 @@
 
 use rusqlite::{Error, ErrorCode};
 
-use crate::domain::key::KeyDigest;
 use crate::port::store::StoreError;
 
 /// For every statement but COMMIT: its transaction is rolled back, so nothing was written.
@@ -16,27 +15,15 @@ impl From<Error> for StoreError {
 /// A COMMIT failed. If the disk is full or the lock was not got, its last page was never written;
 /// after any other failure it may be in the log on disk.
 pub(super) fn of_commit(error: Error) -> StoreError {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            error.into()
-        }
-        Some(_) | None => {
-            tracing::error!(%error, "SQLite failed to commit");
-            StoreError::OutcomeUnknown("the disk failed during a commit".to_owned())
-        }
+    let full_or_busy = matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    );
+    if full_or_busy {
+        return error.into();
     }
-}
-
-/// A record could not be read. Named by its digest only: the key may be personal.
-pub(super) fn of_record(digest: &KeyDigest, error: Error) -> StoreError {
-    match StoreError::from(error) {
-        StoreError::Corrupt(problem) => {
-            StoreError::Corrupt(format!("record {}…: {problem}", digest.short()))
-        }
-        other @ (StoreError::Unavailable(_)
-        | StoreError::OutcomeUnknown(_)
-        | StoreError::Unusable(_)) => other,
-    }
+    tracing::error!(%error, "SQLite failed to commit");
+    StoreError::OutcomeUnknown("the disk failed during a commit".to_owned())
 }
 
 /// A write that must change one row changed another number of them. One writer, inside one

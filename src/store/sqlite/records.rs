@@ -115,23 +115,13 @@ fn take_fence(connection: &Connection, fence: Fence) -> Result<(), StoreError> {
     error::one_row(changed, "the fence counter")
 }
 
-/// Reads the record of a key; what cannot be right is logged here.
+/// Reads the record of a key. Its parts are compared with the digest, and that with the key's.
 fn load(connection: &Connection, key: &RecordKey) -> Result<Option<Record>, StoreError> {
     let digest = key.digest();
-    let row = connection
-        .prepare_cached(sql::LOAD)?
-        .query_row([digest.as_bytes()], row::record)
-        .optional()
-        .map_err(|failure| error::of_record(&digest, failure))?;
-    let Some(row) = row else { return Ok(None) };
-    // The codec has compared the parts with the digest, and the digest is the one asked for.
-    decoded(row, Payload::Read).map(Some)
-}
-
-fn decoded(row: codec::Row, payload: Payload) -> Result<Record, StoreError> {
-    codec::decode(row, payload).inspect_err(|problem| {
-        tracing::error!(%problem, "a stored record cannot be used");
-    })
+    let mut statement = connection.prepare_cached(sql::LOAD)?;
+    let read = |found: &rusqlite::Row<'_>| Ok(row::record(found, Payload::Read));
+    let found = statement.query_row([digest.as_bytes()], read).optional()?;
+    found.transpose()
 }
 
 /// At most `limit` records that time has ended, with what is to be done. Those that cannot be read
@@ -147,10 +137,7 @@ fn due(
     let mut due = Vec::new();
     while due.len() < limit {
         let Some(found) = rows.next()? else { break };
-        let Ok(record) = row::record(found)
-            .map_err(StoreError::from)
-            .and_then(|row| decoded(row, Payload::LeftOut))
-        else {
+        let Ok(record) = row::record(found, Payload::LeftOut) else {
             continue;
         };
         due.extend(decide_sweep(&record, now).map(|sweep| (record, sweep)));

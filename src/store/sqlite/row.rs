@@ -4,13 +4,27 @@ use rusqlite::{Connection, Row, params};
 
 use super::sql;
 use crate::domain::decision::{Audit, AuditAction};
-use crate::domain::record::{Fence, StateName};
+use crate::domain::key::KeyDigest;
+use crate::domain::record::{Fence, Record, StateName};
 use crate::domain::time::Timestamp;
 use crate::port::store::{AuditEntry, StoreError};
-use crate::store::codec;
+use crate::store::codec::{self, Payload};
 
-/// Reads the columns of [`sql::LOAD`] or [`sql::DUE`].
-pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<codec::Row> {
+/// Reads the columns of [`sql::LOAD`] or [`sql::DUE`]. What cannot be right is logged here, and named
+/// by its digest only: the key may be personal.
+pub(super) fn record(row: &Row<'_>, payload: Payload) -> Result<Record, StoreError> {
+    let record = columns(row)
+        .map_err(|error| {
+            let digest: rusqlite::Result<[u8; 32]> = row.get(0);
+            let name = digest.map(|digest| KeyDigest::from_bytes(digest).short());
+            let name = name.unwrap_or_else(|_unreadable| "of no digest".to_owned());
+            StoreError::Corrupt(format!("record {name}…: {error}"))
+        })
+        .and_then(|row| codec::decode(row, payload));
+    record.inspect_err(|problem| tracing::error!(%problem, "a stored record cannot be used"))
+}
+
+fn columns(row: &Row<'_>) -> rusqlite::Result<codec::Row> {
     Ok(codec::Row {
         digest: row.get(0)?,
         namespace: row.get(1)?,

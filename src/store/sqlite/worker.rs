@@ -124,10 +124,7 @@ where
 }
 
 /// Takes what else is queued, up to the bound or the end.
-fn take(
-    first: Message,
-    queue: &mpsc::Receiver<Message>,
-) -> (Vec<Box<dyn Job>>, Option<Closing>) {
+fn take(first: Message, queue: &mpsc::Receiver<Message>) -> (Vec<Box<dyn Job>>, Option<Closing>) {
     let mut jobs = Vec::new();
     for message in std::iter::once(first).chain(queue.try_iter()) {
         match message {
