@@ -43,7 +43,9 @@ impl std::fmt::Debug for TokenSecrets {
 impl TokenSecrets {
     /// A new store's first secret.
     pub fn first(secret: [u8; 32]) -> Self {
-        Self { secrets: vec![(1, secret)] }
+        Self {
+            secrets: vec![(1, secret)],
+        }
     }
 
     /// Takes the secrets by id, the newest last; `None` if there is none.

@@ -77,8 +77,13 @@ pub(super) fn encode(record: &Record) -> Row {
 /// database's moment: its clock to `first_reserved_at` and `lease_expires_at`, its next fence to
 /// `fence` and `generation`.
 pub(super) fn fresh(request: &Reserve) -> Option<Row> {
-    let moment = Moment { now: Timestamp::EPOCH, next_fence: Fence::new(0) };
-    decide_reserve(None, request, moment).write.map(|record| encode(&record))
+    let moment = Moment {
+        now: Timestamp::EPOCH,
+        next_fence: Fence::new(0),
+    };
+    decide_reserve(None, request, moment)
+        .write
+        .map(|record| encode(&record))
 }
 
 /// Reads the columns back.
@@ -93,7 +98,10 @@ pub(super) fn decode(row: Row, payload: Payload) -> Result<Record, StoreError> {
         return Err(corrupt(&row, "the digest is not that of the identity"));
     }
     if row.generation < 1 || row.fence < row.generation || row.version < 1 {
-        return Err(corrupt(&row, "generation, fence or version is out of order"));
+        return Err(corrupt(
+            &row,
+            "generation, fence or version is out of order",
+        ));
     }
     let detail: Detail = prost::Message::decode(row.detail.as_slice())
         .map_err(|error| corrupt(&row, &format!("detail: {error}")))?;
@@ -122,6 +130,95 @@ pub(super) fn decode(row: Row, payload: Payload) -> Result<Record, StoreError> {
 
 /// Names the row by its digest only: the key may be personal.
 fn corrupt(row: &Row, problem: &str) -> StoreError {
-    let digest = row.digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect::<String>();
+    let digest = row
+        .digest
+        .iter()
+        .take(6)
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<String>();
     StoreError::Corrupt(format!("record {digest}…: {problem}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::fingerprint::Fingerprint;
+    use crate::domain::policy::Terms;
+    use crate::domain::record::RequestId;
+
+    fn request() -> Reserve {
+        Reserve {
+            key: RecordKey::parse("ns", "live", "acct", "k").expect("valid"),
+            operation: "slot.claim".to_owned(),
+            fingerprint: Some(Fingerprint::parse("raw-sha256-v1", &[3; 32]).expect("valid")),
+            request_id: RequestId::from_bytes([9; 16]),
+            lease: Duration::from_secs(30),
+            holder: "pod-1".to_owned(),
+            trace_id: String::new(),
+            attributes: BTreeMap::from([("order".to_owned(), "4711".to_owned())]),
+            can_recover: true,
+            terms: Terms::default(),
+        }
+    }
+
+    fn granted(moment: Moment) -> Record {
+        *decide_reserve(None, &request(), moment)
+            .write
+            .expect("a grant is written")
+    }
+
+    #[test]
+    fn a_new_record_s_message_does_not_depend_on_the_moment() {
+        let now = Timestamp::from_micros(1_700_000_000_000_000);
+        let moment = Moment {
+            now,
+            next_fence: Fence::new(42),
+        };
+        let mut row = fresh(&request()).expect("a grant");
+        row.first_reserved_at += now.as_micros();
+        row.lease_expires_at = row.lease_expires_at.map(|offset| offset + now.as_micros());
+        (row.fence, row.generation) = (42, 42);
+        assert_eq!(row, encode(&granted(moment)));
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let now = Timestamp::from_micros(1_700_000_000_000_000);
+        let record = granted(Moment {
+            now,
+            next_fence: Fence::new(42),
+        });
+        assert_eq!(
+            decode(encode(&record), Payload::Read).expect("readable"),
+            record
+        );
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_right_is_corrupt_and_never_guessed_at() {
+        let good = encode(&granted(Moment {
+            now: Timestamp::EPOCH,
+            next_fence: Fence::new(7),
+        }));
+        let spoil: [fn(&mut Row); 9] = [
+            |row| row.state = 4,
+            |row| row.state = 99,
+            |row| row.key.push('x'),
+            |row| row.digest[0] ^= 1,
+            |row| row.generation = 0,
+            |row| row.fence = 6,
+            |row| row.version = 0,
+            |row| row.detail.truncate(row.detail.len() - 1),
+            |row| row.detail.clear(),
+        ];
+        for (i, spoil) in spoil.iter().enumerate() {
+            let mut row = good.clone();
+            spoil(&mut row);
+            let error = decode(row, Payload::Read).expect_err("must be refused");
+            assert!(matches!(error, StoreError::Corrupt(_)), "{i}: {error}");
+        }
+    }
 }

@@ -35,7 +35,10 @@ struct Tables {
 impl MemoryStore {
     /// An empty store.
     pub fn new(clock: Clock) -> Self {
-        Self { clock, tables: Mutex::default() }
+        Self {
+            clock,
+            tables: Mutex::default(),
+        }
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -43,7 +46,10 @@ impl MemoryStore {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this process is the database here")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this process is the database here"
+    )]
     fn now(&self) -> Timestamp {
         let own = || {
             let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -59,14 +65,19 @@ impl Store for MemoryStore {
         let digest = command.key().digest();
         let mut tables = self.tables();
         let next_fence = Fence::new(tables.last_fence + 1);
-        let moment = Moment { now: self.now(), next_fence };
+        let moment = Moment {
+            now: self.now(),
+            next_fence,
+        };
         let decision = decide(&command, tables.records.get(&digest), moment);
         if let Some(record) = decision.write {
             tables.last_fence = tables.last_fence.max(record.fence.get());
             tables.records.insert(digest, *record);
         }
         if let Some(audit) = decision.audit {
-            let id = i64::try_from(tables.audit.len()).unwrap_or(i64::MAX).saturating_add(1);
+            let id = i64::try_from(tables.audit.len())
+                .unwrap_or(i64::MAX)
+                .saturating_add(1);
             tables.audit.push((digest, AuditEntry { id, audit }));
         }
         Ok(decision.answer)
@@ -75,7 +86,10 @@ impl Store for MemoryStore {
     async fn read(&self, keys: Vec<RecordKey>) -> Result<Reading, StoreError> {
         let tables = self.tables();
         let read = |key: &RecordKey| Ok(tables.records.get(&key.digest()).cloned());
-        Ok(Reading { now: self.now(), records: keys.iter().map(read).collect() })
+        Ok(Reading {
+            now: self.now(),
+            records: keys.iter().map(read).collect(),
+        })
     }
 
     async fn sweep(&self, batch: u32) -> Result<Swept, StoreError> {
@@ -109,7 +123,10 @@ impl Store for MemoryStore {
     async fn namespaces(&self, after: &str, limit: u32) -> Result<Vec<Namespace>, StoreError> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let tables = self.tables();
-        let later = tables.namespaces.values().filter(|namespace| namespace.name.as_str() > after);
+        let later = tables
+            .namespaces
+            .values()
+            .filter(|namespace| namespace.name.as_str() > after);
         Ok(later.take(limit).cloned().collect())
     }
 
@@ -120,8 +137,14 @@ impl Store for MemoryStore {
             return Ok(None);
         }
         let created_at = stored.map_or_else(|| self.now(), |stored| stored.created_at);
-        let stored = Namespace { version: namespace.version + 1, created_at, ..namespace };
-        tables.namespaces.insert(stored.name.clone(), stored.clone());
+        let stored = Namespace {
+            version: namespace.version + 1,
+            created_at,
+            ..namespace
+        };
+        tables
+            .namespaces
+            .insert(stored.name.clone(), stored.clone());
         Ok(Some(stored))
     }
 
@@ -134,7 +157,10 @@ impl Store for MemoryStore {
         let digest = key.digest();
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let tables = self.tables();
-        let own = tables.audit.iter().filter(|(of, entry)| *of == digest && entry.id > after);
+        let own = tables
+            .audit
+            .iter()
+            .filter(|(of, entry)| *of == digest && entry.id > after);
         Ok(own.take(limit).map(|(_, entry)| entry.clone()).collect())
     }
 
@@ -153,7 +179,10 @@ impl Store for MemoryStore {
             engine: "memory",
             engine_version: env!("CARGO_PKG_VERSION").to_owned(),
             schema_version: 0,
-            settings: vec![("durability".to_owned(), "none: gone with the process".to_owned())],
+            settings: vec![(
+                "durability".to_owned(),
+                "none: gone with the process".to_owned(),
+            )],
             now: self.now(),
         })
     }

@@ -3,6 +3,7 @@
 mod codec;
 mod detail;
 pub mod memory;
+mod namespaces;
 
 use crate::domain::token::TokenSecrets;
 use crate::port::store::StoreError;
