@@ -3,4 +3,6 @@
 pub mod domain;
 pub mod port;
 pub mod proto;
+pub mod service;
 pub mod store;
+pub mod telemetry;

@@ -1,1 +1,2 @@
+//! Oncegate: idempotency as a service. See `oncegate --help`.
 fn main() {}

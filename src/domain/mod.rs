@@ -1,5 +1,6 @@
 //! The rules: identities, records and the decisions about them. Pure; no I/O, no async, no clock.
 
+pub mod caller;
 pub mod command;
 pub mod decision;
 pub mod error;

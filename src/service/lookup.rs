@@ -1,0 +1,88 @@
+//! Lookup and GetPolicy: what stands there. Confers nothing.
+
+use super::error::ServiceError;
+use super::gate::{Call, Gate};
+use crate::domain::caller::Permission;
+use crate::domain::decision::aged;
+use crate::domain::key::RecordKey;
+use crate::domain::policy::Policy;
+use crate::domain::record::Record;
+use crate::domain::time::Timestamp;
+
+/// A record, and the database's clock when it was read.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The record as it stands at `now`.
+    pub record: Record,
+    /// The database's clock.
+    pub now: Timestamp,
+}
+
+/// The policy of a namespace's environment.
+#[derive(Debug, Clone)]
+pub struct PolicyInForce {
+    /// The policy.
+    pub policy: Policy,
+    /// The version of the namespace that it is part of.
+    pub version: i64,
+}
+
+impl Gate {
+    /// Reads a record.
+    ///
+    /// # Errors
+    ///
+    /// `RecordNotFound`, which is not the right to run anything; else see [`ServiceError`].
+    pub async fn lookup(&self, call: &Call, key: RecordKey) -> Result<Found, ServiceError> {
+        Self::permit(call, Permission::Read, &key)?;
+        let reading = self
+            .by_deadline(call, self.store.read(vec![key]))
+            .await
+            .map_err(unread)?;
+        let now = reading.now;
+        let record = reading
+            .records
+            .into_iter()
+            .next()
+            .transpose()
+            .map_err(unread)?
+            .flatten();
+        let record = record.and_then(|record| aged(&record, now).map(|aged| aged.into_owned()));
+        record
+            .map(|record| Found { record, now })
+            .ok_or(ServiceError::RecordNotFound)
+    }
+
+    /// Reads the policy that SDKs follow.
+    ///
+    /// # Errors
+    ///
+    /// `NamespaceNotFound`; else see [`ServiceError`].
+    pub async fn policy(
+        &self,
+        call: &Call,
+        namespace: &str,
+        environment: &str,
+    ) -> Result<PolicyInForce, ServiceError> {
+        if !call
+            .caller
+            .may(Permission::Read, Some(namespace), Some(environment))
+        {
+            return Err(ServiceError::NotPermitted);
+        }
+        let policy = self.policies.policy(namespace, environment).await?;
+        let namespace = self.policies.namespace(namespace).await?;
+        Ok(PolicyInForce {
+            policy,
+            version: namespace.map_or(0, |namespace| namespace.version),
+        })
+    }
+}
+
+fn unread(error: crate::port::store::StoreError) -> ServiceError {
+    // A read writes nothing: its outcome is never in doubt.
+    match ServiceError::from(error) {
+        ServiceError::OutcomeUnknown => ServiceError::StoreUnavailable,
+        other => other,
+    }
+}

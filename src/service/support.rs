@@ -1,0 +1,126 @@
+//! What people do to records: Expire, Resolve, and reading the audit trail.
+
+use super::error::ServiceError;
+use super::gate::{Call, Gate, wrong_answer};
+use super::holder::answer_of;
+use super::lookup::Found;
+use crate::domain::caller::Permission;
+use crate::domain::command::{Answer, Command, Expire, PersonAnswer, Refusal, Resolution, Resolve};
+use crate::domain::key::RecordKey;
+use crate::domain::record::{Etag, RecordState, Reopening};
+use crate::port::store::AuditEntry;
+
+impl Gate {
+    /// Ends a completed record's protection.
+    ///
+    /// # Errors
+    ///
+    /// See [`ServiceError`]; repeating the same call is always safe.
+    pub async fn expire(
+        &self,
+        call: &Call,
+        key: RecordKey,
+        etag: Etag,
+        reason: String,
+        allow_rerun: bool,
+    ) -> Result<Found, ServiceError> {
+        Self::permit(call, Permission::Support, &key)?;
+        let actor = call.caller.name.clone();
+        let command = Command::Expire(Expire {
+            key,
+            reason,
+            allow_rerun,
+            etag,
+            actor,
+        });
+        let answer = self.apply(call, command.clone()).await?;
+        let expired = settled(answer_of!(answer, Expire)?, ServiceError::NotExpirable)?;
+        let RecordState::Expired(tombstone) = &expired.state else {
+            return Err(wrong_answer());
+        };
+        let expired = if tombstone.reopening == Reopening::Unset {
+            // The time of reopening counts from after the first one's commit: it takes a second
+            // statement. If it gets lost, whoever finds the time unset makes it.
+            let answer = self.apply(call, command).await?;
+            settled(answer_of!(answer, Expire)?, ServiceError::NotExpirable)?
+        } else {
+            expired
+        };
+        self.metrics
+            .verdict("expire", "expired", expired.key.namespace());
+        self.found(call, *expired).await
+    }
+
+    /// Settles a parked record.
+    ///
+    /// # Errors
+    ///
+    /// See [`ServiceError`]; repeating the same call is always safe.
+    pub async fn resolve(
+        &self,
+        call: &Call,
+        key: RecordKey,
+        etag: Etag,
+        reason: String,
+        resolution: Resolution,
+    ) -> Result<Found, ServiceError> {
+        Self::permit(call, Permission::Support, &key)?;
+        let actor = call.caller.name.clone();
+        let resolve = Resolve {
+            key,
+            etag,
+            reason,
+            actor,
+            resolution,
+        };
+        let answer = self
+            .apply(call, Command::Resolve(Box::new(resolve)))
+            .await?;
+        let record = settled(answer_of!(answer, Resolve)?, ServiceError::NotResolvable)?;
+        self.metrics
+            .verdict("resolve", "resolved", record.key.namespace());
+        self.found(call, *record).await
+    }
+
+    /// Reads a record's audit trail, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// See [`ServiceError`].
+    pub async fn audit(
+        &self,
+        call: &Call,
+        key: RecordKey,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<AuditEntry>, ServiceError> {
+        Self::permit(call, Permission::Support, &key)?;
+        Ok(self
+            .by_deadline(call, self.store.audit(key, after, limit))
+            .await?)
+    }
+
+    /// Adds the database's clock to a record, for what is said in durations.
+    async fn found(
+        &self,
+        call: &Call,
+        record: crate::domain::record::Record,
+    ) -> Result<Found, ServiceError> {
+        let now = self
+            .by_deadline(call, self.store.read(Vec::new()))
+            .await?
+            .now;
+        Ok(Found { record, now })
+    }
+}
+
+fn settled(
+    answer: PersonAnswer,
+    wrong_state: fn(crate::domain::record::StateName) -> ServiceError,
+) -> Result<Box<crate::domain::record::Record>, ServiceError> {
+    answer.map_err(|refusal| match refusal {
+        Refusal::NotFound => ServiceError::RecordNotFound,
+        Refusal::EtagMismatch => ServiceError::EtagMismatch("record"),
+        Refusal::WrongState(state) => wrong_state(state),
+    })
+}

@@ -1,0 +1,179 @@
+//! Every metric's name, unit and labels. Labels are bounded: operations, verdicts, and the first
+//! namespaces that come by; never a key or an account.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Gauge, Histogram, MeterProvider};
+use opentelemetry_sdk::metrics::SdkMeterProvider;
+use prometheus::{Encoder, TextEncoder};
+use tokio::time::Instant;
+
+use crate::port::store::Swept;
+
+/// Namespaces with a label of their own; all further ones share `other`.
+const NAMESPACES_MAX: usize = 200;
+/// From well below a cached answer to the longest wait.
+const LATENCY_SECONDS: [f64; 16] = [
+    0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+    10.0, 30.0,
+];
+
+/// The metrics of one server.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: prometheus::Registry,
+    _provider: SdkMeterProvider,
+    namespaces: Mutex<HashSet<String>>,
+    verdicts: Counter<u64>,
+    not_compared: Counter<u64>,
+    divergences: Counter<u64>,
+    rpc_seconds: Histogram<f64>,
+    swept: Counter<u64>,
+    swept_age: Gauge<f64>,
+    waiting: Gauge<u64>,
+    ready: Gauge<u64>,
+}
+
+impl Metrics {
+    /// Counters that all stand at zero.
+    ///
+    /// # Errors
+    ///
+    /// A metric's name is not usable; a defect of this file.
+    pub fn new() -> anyhow::Result<Self> {
+        let registry = prometheus::Registry::new();
+        let exporter = opentelemetry_prometheus::exporter()
+            .with_registry(registry.clone())
+            .scope_info_enabled(false)
+            .without_target_info()
+            .build()?;
+        let provider = SdkMeterProvider::builder().with_reader(exporter).build();
+        let meter = provider.meter("oncegate");
+        let counter = |name: &'static str, about: &'static str| {
+            meter.u64_counter(name).with_description(about).build()
+        };
+        Ok(Self {
+            verdicts: counter(
+                "oncegate_verdicts",
+                "Answers by operation, verdict and namespace",
+            ),
+            not_compared: counter(
+                "oncegate_fingerprints_not_compared",
+                "Reserves whose fingerprint was missing on one side or of another scheme",
+            ),
+            divergences: counter(
+                "oncegate_divergences",
+                "Reports of another outcome or effect id than the one known under a key",
+            ),
+            rpc_seconds: meter
+                .f64_histogram("oncegate_rpc_duration")
+                .with_unit("s")
+                .with_description("Time from a call's arrival to its answer, by method and code")
+                .with_boundaries(LATENCY_SECONDS.to_vec())
+                .build(),
+            swept: counter(
+                "oncegate_swept",
+                "Records that the sweeper buried or deleted",
+            ),
+            swept_age: meter
+                .f64_gauge("oncegate_sweep_duration")
+                .with_unit("s")
+                .with_description("How long the last sweep that came to its end took")
+                .build(),
+            waiting: meter
+                .u64_gauge("oncegate_waiting_calls")
+                .with_description("Calls that wait for a running holder")
+                .build(),
+            ready: meter
+                .u64_gauge("oncegate_ready")
+                .with_description("Whether the store can be used: 1 or 0")
+                .build(),
+            namespaces: Mutex::default(),
+            registry,
+            _provider: provider,
+        })
+    }
+
+    /// Counts an answer.
+    pub fn verdict(&self, operation: &'static str, verdict: &'static str, namespace: &str) {
+        let labels = [
+            KeyValue::new("operation", operation),
+            KeyValue::new("verdict", verdict),
+            self.namespace(namespace),
+        ];
+        self.verdicts.add(1, &labels);
+    }
+
+    /// Counts a fingerprint that could not be compared.
+    pub fn fingerprint_not_compared(&self, namespace: &str) {
+        self.not_compared.add(1, &[self.namespace(namespace)]);
+    }
+
+    /// Counts a report of another outcome or effect id.
+    pub fn divergence(&self, namespace: &str) {
+        self.divergences.add(1, &[self.namespace(namespace)]);
+    }
+
+    /// Times a call.
+    pub fn rpc(&self, method: &str, code: &'static str, took: Duration) {
+        let labels = [
+            KeyValue::new("method", method.to_owned()),
+            KeyValue::new("code", code),
+        ];
+        self.rpc_seconds.record(took.as_secs_f64(), &labels);
+    }
+
+    /// Counts what a sweep did.
+    pub fn swept(&self, swept: Swept) {
+        let label = |what: &'static str| [KeyValue::new("done", what)];
+        self.swept.add(swept.buried.into(), &label("buried"));
+        self.swept.add(swept.deleted.into(), &label("deleted"));
+    }
+
+    /// Times a sweep that came to its end.
+    pub fn swept_at_last(&self, started: Instant) {
+        self.swept_age.record(started.elapsed().as_secs_f64(), &[]);
+    }
+
+    /// Shows how many calls wait.
+    pub fn waiting(&self, calls: usize) {
+        self.waiting
+            .record(u64::try_from(calls).unwrap_or(u64::MAX), &[]);
+    }
+
+    /// Shows whether the store can be used.
+    pub fn ready(&self, ready: bool) {
+        self.ready.record(u64::from(ready), &[]);
+    }
+
+    /// All metrics in the text form that Prometheus reads.
+    ///
+    /// # Errors
+    ///
+    /// The text could not be written; a defect.
+    pub fn text(&self) -> anyhow::Result<String> {
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok(String::from_utf8(text)?)
+    }
+
+    fn namespace(&self, name: &str) -> KeyValue {
+        let mut known = self
+            .namespaces
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let own =
+            known.contains(name) || (known.len() < NAMESPACES_MAX && known.insert(name.to_owned()));
+        KeyValue::new(
+            "namespace",
+            if own {
+                name.to_owned()
+            } else {
+                "other".to_owned()
+            },
+        )
+    }
+}
