@@ -4,6 +4,7 @@ mod codec;
 mod detail;
 pub mod memory;
 mod namespaces;
+pub mod postgres;
 
 use crate::domain::token::TokenSecrets;
 use crate::port::store::StoreError;
