@@ -57,17 +57,17 @@ impl Worker {
         match job {
             Job::Apply(job) => {
                 self.settle(job, |on, command| apply::apply(on, command).boxed())
-                    .await
+                    .await;
             }
             // Nobody waits for it any more, and reading changes nothing.
             Job::Read(job) if job.reply.is_closed() => {}
             Job::Read(job) => {
                 self.settle(job, |on, keys| tables::read(on, keys).boxed())
-                    .await
+                    .await;
             }
             Job::Sweep(job) => {
                 self.settle(job, |on, batch| sweep::sweep(on, *batch).boxed())
-                    .await
+                    .await;
             }
             Job::Namespace(job) => {
                 self.settle(job, |on, name| tables::namespace(on, name).boxed())
@@ -83,7 +83,7 @@ impl Worker {
             }
             Job::Audit(job) => {
                 self.settle(job, |on, page| tables::audit(on, page).boxed())
-                    .await
+                    .await;
             }
             Job::TokenSecrets(job) => {
                 self.settle(job, |on, ()| tables::token_secrets(on).boxed())
