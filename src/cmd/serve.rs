@@ -1,28 +1,31 @@
 //! `oncegate serve`: puts a server together, says where it is, and ends it in good order.
 
+mod store;
+
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
 
-use crate::config::database::DatabaseUrl;
+use self::store::Opened;
 use crate::config::sections::LogFormat;
 use crate::config::{Config, Flags};
 use crate::domain::limits;
-use crate::port::clock::Clock;
-use crate::port::store::Store;
 use crate::service::gate::GateOptions;
 use crate::service::sweep::SweepOptions;
-use crate::store::memory::MemoryStore;
 use crate::telemetry::logs;
 use crate::transport::connections::ConnectionOptions;
 use crate::transport::grpc::routes::RouteOptions;
 use crate::transport::layer::auth::{Credential, Credentials};
 use crate::transport::layer::deadline::DeadlineOptions;
 use crate::transport::server::{Listeners, Server, ServerOptions};
+
+/// How long the store may take to close once nothing is under way.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Serves the gate.
 #[derive(Debug, clap::Args)]
@@ -33,7 +36,7 @@ pub struct ServeArgs {
     /// Prints the configuration in force as TOML, without secrets, and ends.
     #[arg(long)]
     pub print_config: bool,
-    /// Where the records are: sqlite://PATH, postgres://… or memory://.
+    /// Where the records are: `sqlite://PATH`, `postgres://…` or `memory://`.
     #[arg(long, value_name = "URL")]
     pub database_url: Option<String>,
     /// Where gRPC is served.
@@ -81,43 +84,29 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     // Told to end from here on, also while the store is being opened.
     let mut told = Told::new()?;
     let listeners = Listeners::bind(config.listen.grpc, config.listen.http).await?;
-    let store = tokio::select! {
-        store = open(&config.database.url) => store?,
-        () = told.to_end() => return Ok(()),
+    let opened = tokio::select! {
+        opened = Opened::open(&config.database.url) => opened?,
+        () = told.until_the_end() => return Ok(()),
     };
-    let mut server = Server::start(store, listeners, options(&config)?).await?;
+    let mut server = Server::start(opened.store(), listeners, options(&config)?).await?;
     announce(&config, &server);
     let failure = tokio::select! {
-        () = told.to_end() => None,
+        () = told.until_the_end() => None,
         failure = server.failed() => Some(failure),
     };
     tracing::info!("ending: no new calls, and those under way come to their end");
     server.drain().await;
+    if timeout(CLOSE_TIME_MAX, opened.close()).await.is_err() {
+        tracing::warn!("the store was not closed within {CLOSE_TIME_MAX:?}");
+    }
     tracing::info!("ended");
     failure.map_or(Ok(()), Err)
 }
 
-/// Opens the store that a URL names.
-///
-/// # Errors
-///
-/// An operator must act; the text says how. A database server that is merely away is no error: the
-/// gate is not ready until it is there.
-pub async fn open(url: &DatabaseUrl) -> anyhow::Result<Arc<dyn Store>> {
-    match url {
-        DatabaseUrl::Memory => {
-            tracing::warn!("memory://: every record is gone when this process ends");
-            Ok(Arc::new(MemoryStore::new(Clock::Database)))
-        }
-        DatabaseUrl::Sqlite(path) => anyhow::bail!("{}: not there yet", path.display()),
-        DatabaseUrl::Postgres(_) => anyhow::bail!("postgres: not there yet"),
-    }
-}
-
 /// The signals that end a server.
 struct Told {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
+    terminate: Signal,
+    interrupt: Signal,
 }
 
 impl Told {
@@ -128,7 +117,7 @@ impl Told {
         })
     }
 
-    async fn to_end(&mut self) {
+    async fn until_the_end(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

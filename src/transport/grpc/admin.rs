@@ -1,4 +1,4 @@
-//! AdminService.
+//! `AdminService`: what operators ask about namespaces.
 
 use tonic::{Request, Response, Status};
 

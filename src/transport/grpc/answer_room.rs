@@ -85,7 +85,7 @@ impl AnswerRoom {
     }
 }
 
-/// One item's place in a BatchReserve's answer.
+/// One item's place in the answer to `BatchReserve`.
 pub fn reserve_result(result: Result<pb::ReserveResponse, ServiceError>) -> pb::BatchReserveResult {
     use pb::batch_reserve_result::Result as Is;
     let result = match result {
@@ -97,7 +97,7 @@ pub fn reserve_result(result: Result<pb::ReserveResponse, ServiceError>) -> pb::
     }
 }
 
-/// One item's place in a BatchComplete's answer.
+/// One item's place in the answer to `BatchComplete`.
 pub fn complete_result(
     result: Result<pb::CompleteResponse, ServiceError>,
 ) -> pb::BatchCompleteResult {

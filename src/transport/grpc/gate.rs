@@ -1,4 +1,4 @@
-//! GateService.
+//! `GateService`: what programs ask.
 
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ impl GateService for Handler {
         self.owned(request, asked, async |gate, call, request| {
             let (held, lease) = holder::renew_call(request)?;
             let renewed = gate.renew(&call, held, lease).await?;
-            Ok(holder::renew_response(renewed))
+            Ok(holder::renew_response(&renewed))
         })
         .await
     }
@@ -100,7 +100,7 @@ impl GateService for Handler {
         self.owned(request, asked, async |gate, call, request| {
             let (held, reason) = holder::release_call(request)?;
             let released = gate.release(&call, held, reason).await?;
-            Ok(holder::release_response(released))
+            Ok(holder::release_response(&released))
         })
         .await
     }
@@ -130,7 +130,7 @@ impl GateService for Handler {
         let asked = Asked::record("Park", request.get_ref().key.as_ref());
         self.owned(request, asked, async |gate, call, request| {
             let (held, note) = holder::park_call(request)?;
-            Ok(holder::park_response(gate.park(&call, held, note).await?))
+            Ok(holder::park_response(&gate.park(&call, held, note).await?))
         })
         .await
     }

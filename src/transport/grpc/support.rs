@@ -1,4 +1,4 @@
-//! SupportService.
+//! `SupportService`: what people ask about records.
 
 use tonic::{Request, Response, Status};
 

@@ -76,7 +76,7 @@ pub fn renew_call(request: pb::RenewRequest) -> Result<(Held, Option<Duration>),
 }
 
 /// A Renew's answer as a message.
-pub fn renew_response(renewed: Renewed) -> pb::RenewResponse {
+pub fn renew_response(renewed: &Renewed) -> pb::RenewResponse {
     pb::RenewResponse {
         held: renewed.held,
         lease_remaining: Some(span(renewed.lease_remaining)),
@@ -96,7 +96,7 @@ pub fn release_call(request: pb::ReleaseRequest) -> Result<(Held, String), Inval
 }
 
 /// A Release's answer as a message.
-pub fn release_response(released: Released) -> pb::ReleaseResponse {
+pub fn release_response(released: &Released) -> pb::ReleaseResponse {
     pb::ReleaseResponse {
         released: released.released,
         state: state_number(released.state),
@@ -114,7 +114,7 @@ pub fn park_call(request: pb::ParkRequest) -> Result<(Held, String), InvalidFiel
 }
 
 /// A Park's answer as a message.
-pub fn park_response(answer: ParkAnswer) -> pb::ParkResponse {
+pub fn park_response(answer: &ParkAnswer) -> pb::ParkResponse {
     pb::ParkResponse {
         parked: answer.parked,
         state: state_number(answer.state),

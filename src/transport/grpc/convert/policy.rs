@@ -52,7 +52,7 @@ pub fn policy(given: Option<pb::NamespacePolicy>) -> Result<Policy, InvalidField
     let max_wait = duration("max_wait", given.max_wait)?;
     let mismatch_http_status = given.mismatch_http_status;
     Ok(Policy {
-        terms: terms(given, defaults.terms)?,
+        terms: terms(&given, &defaults.terms)?,
         default_lease: default_lease.unwrap_or(defaults.default_lease),
         max_wait: max_wait.unwrap_or(defaults.max_wait),
         fingerprint,
@@ -61,7 +61,7 @@ pub fn policy(given: Option<pb::NamespacePolicy>) -> Result<Policy, InvalidField
     })
 }
 
-fn terms(given: pb::NamespacePolicy, defaults: Terms) -> Result<Terms, InvalidField> {
+fn terms(given: &pb::NamespacePolicy, defaults: &Terms) -> Result<Terms, InvalidField> {
     let effect_class = effect_class(known("effect_class", given.effect_class)?);
     let outcome_mode = match known("outcome_mode", given.outcome_mode)? {
         pb::OutcomeMode::Unspecified => defaults.outcome_mode,
