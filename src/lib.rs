@@ -1,5 +1,6 @@
 //! Oncegate: idempotency as a service. ARCHITECTURE.md is the map.
 
+pub mod config;
 pub mod domain;
 pub mod port;
 pub mod proto;
@@ -8,3 +9,4 @@ pub mod store;
 pub mod telemetry;
 #[cfg(feature = "test-util")]
 pub mod testkit;
+pub mod transport;

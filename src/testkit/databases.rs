@@ -1,11 +1,72 @@
 //! Databases that live as long as one test: a folder, or a database of its own on a running server.
 //! A missing server fails the test; nothing is skipped.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
+use super::conformance::Fixture;
+use crate::port::clock::{Clock, ManualClock};
+use crate::store::memory::MemoryStore;
+use crate::store::postgres::{PostgresOptions, PostgresStore, migrate};
+use crate::store::sqlite::SqliteStore;
+
 static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// An empty store in memory.
+#[expect(
+    clippy::unused_async,
+    reason = "the other stores' factories wait for their database"
+)]
+pub async fn memory(clock: ManualClock) -> Fixture {
+    let store = Arc::new(MemoryStore::new(Clock::Manual(clock)));
+    Fixture {
+        store,
+        keep: Box::new(()),
+    }
+}
+
+/// An empty store in a file of its own.
+#[expect(
+    clippy::unused_async,
+    reason = "the other stores' factories wait for their database"
+)]
+pub async fn sqlite(clock: ManualClock) -> Fixture {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("oncegate.db");
+    let store = SqliteStore::open(&path, Clock::Manual(clock)).expect("a new store opens");
+    Fixture {
+        store: Arc::new(store),
+        keep: Box::new(folder),
+    }
+}
+
+/// An empty store on the oldest Postgres that is served.
+pub async fn postgres_15(clock: ManualClock) -> Fixture {
+    postgres("ONCEGATE_TEST_POSTGRES_15", clock).await
+}
+
+/// An empty store on the newest Postgres that is served.
+pub async fn postgres_18(clock: ManualClock) -> Fixture {
+    postgres("ONCEGATE_TEST_POSTGRES_18", clock).await
+}
+
+async fn postgres(variable: &str, clock: ManualClock) -> Fixture {
+    let database = TempPostgres::create(variable).await;
+    migrate(&database.url()).await.expect("the schema is made");
+    let clock = Clock::Manual(clock);
+    let options = PostgresOptions {
+        clock,
+        connections: 4,
+        ..PostgresOptions::new(database.url())
+    };
+    let store = PostgresStore::connect(&options).expect("the URL is read");
+    Fixture {
+        store: Arc::new(store),
+        keep: Box::new(database),
+    }
+}
 
 /// A database of its own on the Postgres server behind a superuser's URL. Dropped with this value.
 #[derive(Debug)]

@@ -2,26 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 
 use oncegate::conformance_suite;
-use oncegate::port::clock::{Clock, ManualClock};
-use oncegate::store::memory::MemoryStore;
-use oncegate::testkit::conformance::Fixture;
+use oncegate::testkit::databases::{memory, postgres_15, postgres_18, sqlite};
 
-#[expect(
-    clippy::unused_async,
-    reason = "the other stores' factories wait for their database"
-)]
-async fn memory_store(clock: ManualClock) -> Fixture {
-    let store = Arc::new(MemoryStore::new(Clock::Manual(clock)));
-    Fixture {
-        store,
-        keep: Box::new(()),
-    }
-}
-
-conformance_suite!(memory, memory_store);
+conformance_suite!(on_memory, memory);
+conformance_suite!(on_sqlite, sqlite);
+conformance_suite!(on_postgres_15, postgres_15);
+conformance_suite!(on_postgres_18, postgres_18);
 
 #[test]
 fn every_case_of_the_suite_is_stamped() {

@@ -48,7 +48,8 @@ pub fn decide_complete(
 /// Nobody had decided yet: the outcome sent becomes the record's.
 fn used(mut record: Record, request: &Complete, now: Timestamp) -> Decision<Completed> {
     let current = is_newest(&record, &request.token);
-    let others = record.effect_ids.clone();
+    let effect_ids = record.effect_ids.len();
+    let other_outcome = is_another(&record, request.outcome.digest);
     complete_with(
         &mut record,
         &request.outcome,
@@ -61,13 +62,25 @@ fn used(mut record: Record, request: &Complete, now: Timestamp) -> Decision<Comp
     } else {
         CompleteVerdict::Superseded
     };
-    let diverges = !others.is_empty() && others != record.effect_ids;
+    let other_effect = effect_ids > 0 && record.effect_ids.len() > effect_ids;
+    let diverges = other_outcome || other_effect;
     let answer = Completed {
         outcome_used: true,
         diverges,
         ..about(&record, verdict)
     };
     Decision::write(answer, record)
+}
+
+/// Whether a late report of this generation said something else.
+fn is_another(record: &Record, digest: OutcomeDigest) -> bool {
+    let kept = record.kept.iter().map(|kept| &kept.outcome);
+    let own = record
+        .attempts
+        .iter()
+        .filter(|attempt| attempt.rerun == record.rerun);
+    let late = own.flat_map(|attempt| &attempt.late_outcomes);
+    kept.chain(late).any(|outcome| outcome.digest != digest)
 }
 
 /// Another token is RUNNING: kept whole until that one has decided.

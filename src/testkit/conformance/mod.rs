@@ -74,7 +74,7 @@ fn an_etag() -> Etag {
 
 /// Stamps the suite for one store, as a module of tests.
 ///
-/// `conformance_suite!(memory, memory_store)` takes an `async fn(ManualClock) -> Fixture` that makes
+/// `conformance_suite!(on_memory, memory)` takes an `async fn(ManualClock) -> Fixture` that makes
 /// a fresh, empty store which takes its time from that clock.
 #[macro_export]
 macro_rules! conformance_suite {
