@@ -1,5 +1,6 @@
 //! Oncegate: idempotency as a service. ARCHITECTURE.md is the map.
 
+pub mod cmd;
 pub mod config;
 pub mod domain;
 pub mod port;

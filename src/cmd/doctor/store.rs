@@ -65,7 +65,7 @@ async fn open_sqlite(
     let work = spawn_blocking(move || {
         let found = sqlite::migrate::schema_version(&path)?;
         if found != sqlite::migrate::SCHEMA_VERSION {
-            return Ok((found, None));
+            return Ok::<_, StoreError>((found, None));
         }
         Ok((found, Some(SqliteStore::open(&path, Clock::Database)?)))
     });
