@@ -1,1 +1,10 @@
 //! The one integration binary: everything that needs a store, a server or a process of its own.
+//! A store or server that is missing makes its tests fail.
+
+#![expect(clippy::panic, reason = "a test that fails panics, in its helpers too")]
+
+mod conformance;
+mod postgres;
+mod property;
+mod protocol_table;
+mod sqlite;
