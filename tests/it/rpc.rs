@@ -131,17 +131,17 @@ fn verdict(response: Result<Response<pb::ReserveResponse>, Status>) -> Verdict {
 }
 
 fn granted(verdict: Verdict) -> pb::Reservation {
-    match verdict {
-        Verdict::Granted(reservation) => reservation,
-        other => panic!("not granted: {other:?}"),
-    }
+    let Verdict::Granted(reservation) = verdict else {
+        panic!("not granted: {verdict:?}");
+    };
+    reservation
 }
 
 fn recovered(verdict: Verdict) -> pb::Recover {
-    match verdict {
-        Verdict::Recover(recover) => recover,
-        other => panic!("not to recover: {other:?}"),
-    }
+    let Verdict::Recover(recover) = verdict else {
+        panic!("not to recover: {verdict:?}");
+    };
+    recover
 }
 
 /// What a refusal says.

@@ -59,6 +59,7 @@ fn bearing<T>(token: &str, message: T) -> Request<T> {
     request
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each method")]
 /// Makes one call with a key in terminal/live and gives its code and reason; a batch's is its item's.
 async fn call(server: &TestServer, token: &str, method: &str) -> (Code, String) {
     let (mut gate, mut support, mut admin) = (server.gate(), server.support(), server.admin());

@@ -36,12 +36,12 @@ fn bad_keys() -> Vec<(&'static str, &'static str, Change)> {
         (
             "key.namespace",
             "a-z",
-            in_key(|k| k.namespace = "Terminal".to_owned()),
+            in_key(|k| "Terminal".clone_into(&mut k.namespace)),
         ),
         (
             "key.namespace",
             "a-z",
-            in_key(|k| k.namespace = "t t".to_owned()),
+            in_key(|k| "t t".clone_into(&mut k.namespace)),
         ),
         (
             "key.environment",
@@ -51,30 +51,35 @@ fn bad_keys() -> Vec<(&'static str, &'static str, Change)> {
         (
             "key.environment",
             "a-z",
-            in_key(|k| k.environment = "live\0".to_owned()),
+            in_key(|k| "live\0".clone_into(&mut k.environment)),
         ),
         ("key.account", "0..=255", in_key(|k| k.account = long(256))),
         (
             "key.account",
             "control",
-            in_key(|k| k.account = "a\nb".to_owned()),
+            in_key(|k| "a\nb".clone_into(&mut k.account)),
         ),
         ("key.key", "1..=255", in_key(|k| k.key.clear())),
         (
             "key.key",
             "blank",
-            in_key(|k| k.key = " \u{3000} ".to_owned()),
+            in_key(|k| " \u{3000} ".clone_into(&mut k.key)),
         ),
         ("key.key", "1..=255", in_key(|k| k.key = long(256))),
-        ("key.key", "control", in_key(|k| k.key = "a\0b".to_owned())),
         (
             "key.key",
             "control",
-            in_key(|k| k.key = "a\u{7f}b".to_owned()),
+            in_key(|k| "a\0b".clone_into(&mut k.key)),
+        ),
+        (
+            "key.key",
+            "control",
+            in_key(|k| "a\u{7f}b".clone_into(&mut k.key)),
         ),
     ]
 }
 
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn bad_rest() -> Vec<(&'static str, &'static str, Change)> {
     let span = |seconds, nanos| Some(prost_types::Duration { seconds, nanos });
     let print = |scheme: &str, length| {
@@ -96,7 +101,7 @@ fn bad_rest() -> Vec<(&'static str, &'static str, Change)> {
         (
             "operation",
             "control",
-            Box::new(|r| r.operation = "a\tb".to_owned()),
+            Box::new(|r| "a\tb".clone_into(&mut r.operation)),
         ),
         ("holder", "0..=255", Box::new(|r| r.holder = long(256))),
         (

@@ -62,6 +62,12 @@ async fn reasons_notes_etags_and_pages_have_their_limits() {
         note: long(1025),
     };
     assert_invalid(&refusal(gate.park(park).await), "note", "0..=1024", "");
+}
+
+#[tokio::test]
+async fn a_page_has_a_size_and_a_token_of_this_service() {
+    let stage = Stage::new().await;
+    let mut support = stage.server.support();
     for (page_size, page_token, field) in [
         (-1, "", "page_size"),
         (1, "x", "page_token"),

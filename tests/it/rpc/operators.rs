@@ -110,7 +110,7 @@ async fn an_expired_key_stays_closed_or_reopens_after_the_cache_bound() {
             continue;
         }
         assert!(matches!(now, Verdict::InProgress(_)), "{now:?}");
-        stage.clock.advance(Duration::from_secs(60));
+        stage.clock.advance(Duration::from_mins(1));
         let again = granted(stage.reserve(reserve(name)).await);
         assert!(again.fence > grant.fence && again.downstream_key != grant.downstream_key);
     }
@@ -239,7 +239,19 @@ async fn namespaces_are_created_read_listed_and_changed_by_their_etag() {
         ["a", "b", "c"]
     );
     assert_eq!(second.next_page_token, "");
+}
 
+#[tokio::test]
+async fn a_changed_policy_holds_at_once_and_an_old_etag_changes_nothing() {
+    let stage = Stage::new().await;
+    let mut admin = stage.server.admin();
+    let created = pb::CreateNamespaceRequest {
+        namespace: Some(pb::Namespace {
+            name: "a".to_owned(),
+            ..pb::Namespace::default()
+        }),
+    };
+    answer(admin.create_namespace(created).await);
     let get = pb::GetNamespaceRequest {
         name: "a".to_owned(),
     };
