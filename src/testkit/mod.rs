@@ -14,4 +14,5 @@ pub mod conformance;
 pub mod databases;
 pub mod reference;
 pub mod scene;
+pub mod server;
 pub mod values;

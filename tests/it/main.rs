@@ -7,4 +7,5 @@ mod conformance;
 mod postgres;
 mod property;
 mod protocol_table;
+mod rpc;
 mod sqlite;
