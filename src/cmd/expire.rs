@@ -53,7 +53,10 @@ pub(crate) async fn expire(args: ExpireArgs, out: Output) -> Result<Exit, Failur
     };
     let response = client.gate().expire(client.request(request)).await?;
     out.answer(args.target.format.format, &response.into_inner(), |found| {
-        let sheet = found.record.as_ref().map_or_else(Sheet::new, record::record);
+        let sheet = found
+            .record
+            .as_ref()
+            .map_or_else(Sheet::new, record::record);
         match &found.reopens_in {
             Some(left) => sheet.row("reopens in", text::proto_span(Some(left))),
             None => sheet,

@@ -173,30 +173,35 @@ pub(crate) async fn reexecute(args: ReexecuteArgs, out: Output) -> Result<Exit, 
 
 fn judge(response: &v1::ReexecuteResponse) -> Result<(Sheet, Exit), Failure> {
     let named = |name, tone| Sheet::new().toned("verdict", name, tone);
-    Ok(match response.verdict.as_ref().ok_or_else(verdict::unknown)? {
-        Verdict::Granted(held) => {
-            let sheet = record::reservation(named("GRANTED", Tone::Good), held);
-            (sheet, Exit::Ok)
-        }
-        Verdict::TooEarly(found) => {
-            let next = if found.look_again {
-                "look again, then ask with --settled-seen"
-            } else {
-                "wait until it is settled, look, then ask with --settled-seen"
-            };
-            let sheet = named("TOO_EARLY", Tone::Wait)
-                .row("settled in", text::proto_span(found.settle_remaining.as_ref()))
-                .row("next", next);
-            (sheet, Exit::InProgress)
-        }
-        Verdict::Parked(found) => {
-            let sheet = told(named("PARKED", Tone::Bad), &verdict::parked(found));
-            (sheet, Exit::Parked)
-        }
-        Verdict::Superseded(found) => {
-            let sheet = record::state(named("SUPERSEDED", Tone::Bad), found.state());
-            let meaning = "the token is no longer the current one: run nothing";
-            (sheet.row("meaning", meaning), Exit::Stale)
-        }
-    })
+    Ok(
+        match response.verdict.as_ref().ok_or_else(verdict::unknown)? {
+            Verdict::Granted(held) => {
+                let sheet = record::reservation(named("GRANTED", Tone::Good), held);
+                (sheet, Exit::Ok)
+            }
+            Verdict::TooEarly(found) => {
+                let next = if found.look_again {
+                    "look again, then ask with --settled-seen"
+                } else {
+                    "wait until it is settled, look, then ask with --settled-seen"
+                };
+                let sheet = named("TOO_EARLY", Tone::Wait)
+                    .row(
+                        "settled in",
+                        text::proto_span(found.settle_remaining.as_ref()),
+                    )
+                    .row("next", next);
+                (sheet, Exit::InProgress)
+            }
+            Verdict::Parked(found) => {
+                let sheet = told(named("PARKED", Tone::Bad), &verdict::parked(found));
+                (sheet, Exit::Parked)
+            }
+            Verdict::Superseded(found) => {
+                let sheet = record::state(named("SUPERSEDED", Tone::Bad), found.state());
+                let meaning = "the token is no longer the current one: run nothing";
+                (sheet.row("meaning", meaning), Exit::Stale)
+            }
+        },
+    )
 }

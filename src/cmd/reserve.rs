@@ -172,9 +172,7 @@ fn judge(response: &v1::ReserveResponse) -> Result<(Sheet, Exit), Failure> {
             let sheet = record::reservation(named("GRANTED", Tone::Good), held);
             (sheet, Exit::Ok)
         }
-        Verdict::Replay(found) => {
-            (record::replay(named("REPLAY", Tone::Good), found), Exit::Ok)
-        }
+        Verdict::Replay(found) => (record::replay(named("REPLAY", Tone::Good), found), Exit::Ok),
         Verdict::InProgress(found) => {
             let sheet = in_progress(named("IN_PROGRESS", Tone::Wait), found);
             (sheet, Exit::InProgress)
@@ -235,6 +233,12 @@ fn recover(sheet: Sheet, found: &v1::Recover) -> Sheet {
         sheet = sheet.row("history", record::attempt(entry));
     }
     sheet
-        .row("meaning", "an earlier holder disappeared; this is not the right to run the effect")
-        .row("next", "find out what happened, then complete, reexecute or park")
+        .row(
+            "meaning",
+            "an earlier holder disappeared; this is not the right to run the effect",
+        )
+        .row(
+            "next",
+            "find out what happened, then complete, reexecute or park",
+        )
 }

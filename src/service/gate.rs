@@ -69,6 +69,11 @@ impl Gate {
         self.waiters.run().await;
     }
 
+    /// How many calls wait.
+    pub fn waiting(&self) -> usize {
+        self.waiters.waiting()
+    }
+
     /// The metrics that this gate counts into.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics

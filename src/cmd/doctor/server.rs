@@ -28,7 +28,11 @@ pub(super) async fn look(
         Err(failure) => return Err(failure),
     };
     let reached = Check::ok("server", format!("answers at {}", server.endpoint));
-    Ok(vec![reached, ready(&client).await, token(&client, tenancy).await])
+    Ok(vec![
+        reached,
+        ready(&client).await,
+        token(&client, tenancy).await,
+    ])
 }
 
 async fn ready(client: &Client) -> Check {

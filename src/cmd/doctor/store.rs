@@ -64,10 +64,9 @@ async fn open_sqlite(
     }
     let work = spawn_blocking(move || {
         let found = sqlite::migrate::schema_version(&path)?;
-        if found != sqlite::migrate::SCHEMA_VERSION {
-            return Ok((found, None));
-        }
-        Ok((found, Some(SqliteStore::open(&path, Clock::Database)?)))
+        let ours = found == sqlite::migrate::SCHEMA_VERSION;
+        let open = || SqliteStore::open(&path, Clock::Database);
+        Ok::<_, StoreError>((found, ours.then(open).transpose()?))
     });
     let (found, store) = work
         .await

@@ -162,7 +162,10 @@ async fn read(client: &Client, name: &str) -> Result<v1::GetNamespaceResponse, F
     let request = v1::GetNamespaceRequest {
         name: name.to_owned(),
     };
-    let response = client.admin().get_namespace(client.request(request)).await?;
+    let response = client
+        .admin()
+        .get_namespace(client.request(request))
+        .await?;
     Ok(response.into_inner())
 }
 

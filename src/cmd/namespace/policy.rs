@@ -127,7 +127,9 @@ fn mismatch_status(text: &str) -> Result<i32, String> {
 }
 
 fn share(text: &str) -> Result<f64, String> {
-    let share: f64 = text.parse().map_err(|_error| "must be a number".to_owned())?;
+    let share: f64 = text
+        .parse()
+        .map_err(|_error| "must be a number".to_owned())?;
     if share > 0.0 && share <= 1.0 {
         Ok(share)
     } else {
@@ -159,7 +161,10 @@ impl PolicyArgs {
         set(&mut policy.max_total_lease, span(self.max_total_lease));
         set(&mut policy.max_wait, span(self.max_wait));
         set(&mut policy.retention, span(self.retention));
-        set(&mut policy.tombstone_retention, span(self.tombstone_retention));
+        set(
+            &mut policy.tombstone_retention,
+            span(self.tombstone_retention),
+        );
         set(&mut policy.keyed_window, span(self.keyed_window));
         set(&mut policy.settle_max_pause, span(self.settle_max_pause));
         set(&mut policy.settle_max_delay, span(self.settle_max_delay));

@@ -106,11 +106,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<Exit, Failure> {
     // record that looks as if the command had been started.
     let mut signals = Signals::listen()?;
     let client = Client::connect(&args.server).await?;
-    let run = Run {
-        client,
-        key,
-        args,
-    };
+    let run = Run { client, key, args };
     match run.reserve().await? {
         Next::Replay(found) => outcome::replay(&found),
         Next::Execute(held) => run.execute(held, &mut signals).await,
@@ -121,7 +117,10 @@ impl Run {
     async fn execute(&self, held: lease::Held, signals: &mut Signals) -> Result<Exit, Failure> {
         let token = held.token.clone();
         if let Some(signal) = signals.pending() {
-            let reason = format!("stopped by {} before the command was started", signal.name());
+            let reason = format!(
+                "stopped by {} before the command was started",
+                signal.name()
+            );
             self.release(&token, &reason).await;
             return Ok(signal.exit());
         }

@@ -110,7 +110,11 @@ impl Run {
             .as_ref()
             .map(|held| held.token.clone())
             .unwrap_or_default();
-        let before = found.attempts.iter().rev().find(|entry| !entry.holder.is_empty());
+        let before = found
+            .attempts
+            .iter()
+            .rev()
+            .find(|entry| !entry.holder.is_empty());
         let who = before.map_or_else(String::new, |entry| {
             let since = text::time(entry.reserved_at.as_ref());
             format!(" (by {}, since {since})", entry.holder)
@@ -144,9 +148,7 @@ impl Run {
         let response = self.client.gate().reexecute(call).await?.into_inner();
         match response.verdict.ok_or_else(verdict::unknown)? {
             Reexecuted::Granted(granted) => Ok(Next::Execute(Held::new(granted, asked_at))),
-            Reexecuted::Parked(found) => {
-                Err(verdict::parked(&found).hint(self.resolve_hint()))
-            }
+            Reexecuted::Parked(found) => Err(verdict::parked(&found).hint(self.resolve_hint())),
             Reexecuted::TooEarly(found) => {
                 let left = text::proto_span(found.settle_remaining.as_ref());
                 Err(Failure::new(
