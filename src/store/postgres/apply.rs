@@ -13,7 +13,8 @@ use crate::domain::time::Timestamp;
 use crate::port::store::StoreError;
 use crate::store::codec::{self, Payload};
 
-/// How often a command is judged again because another one was first.
+/// How often a command is judged again because another one was first, before the worker takes
+/// stock of the time.
 const ROUNDS_MAX: u32 = 32;
 /// From which round on it waits a little before, so that the crowd thins out.
 const ROUNDS_AT_ONCE: u32 = 3;
@@ -45,7 +46,7 @@ pub(super) async fn apply(session: &mut Session, command: &Command) -> Result<An
         maybe_new = stored.is_none();
     }
     let reason = "the record is contended".to_owned();
-    Err(StoreError::Unavailable(reason).into())
+    Err(Failure::Again { reason })
 }
 
 /// A few milliseconds, more with every round, never the same for two.

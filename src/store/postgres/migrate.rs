@@ -82,7 +82,7 @@ pub(super) fn judge(version: i64, clean: bool) -> Result<(), StoreError> {
     if version > SCHEMA_VERSION {
         return unusable(format!(
             "the schema has version {version}, and this program knows {SCHEMA_VERSION}: run a newer \
-             oncegate, or with that newer one `oncegate migrate down --to {SCHEMA_VERSION}`"
+             oncegate, or take the schema back with that one's `oncegate migrate`"
         ));
     }
     Ok(())
@@ -128,31 +128,37 @@ async fn version(connection: &mut PgConnection) -> Result<i64, StoreError> {
     reason = "the driver's errors are open to new ones"
 )]
 fn told(error: &MigrateError) -> StoreError {
-    let unusable = |text: String| StoreError::Unusable(text);
-    match error {
-        MigrateError::ExecuteMigration(error, version) => {
-            let code = error.as_database_error().and_then(|error| {
-                let error = error.try_downcast_ref::<PgDatabaseError>()?;
-                Some(error.code())
-            });
-            if code == Some("55000") {
-                return unusable(format!(
-                    "migration {version} is not taken back while there are records: a key without \
-                     its record would run a second time"
-                ));
-            }
-            classify(error, Access::Write).told(false)
+    let text = match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
+            return refused(error);
         }
-        MigrateError::Execute(error) => classify(error, Access::Write).told(false),
-        MigrateError::VersionMissing(version) => unusable(format!(
+        MigrateError::VersionMissing(version) => format!(
             "the schema has migration {version}, which this program does not know: run a newer \
              oncegate"
-        )),
-        MigrateError::VersionMismatch(version) => unusable(format!(
-            "migration {version} was applied in another form than this program's: restore the \
-             program that applied it"
-        )),
-        MigrateError::Dirty(version) => unusable(format!("migration {version} stopped half-way")),
-        _ => unusable("the migration cannot be carried out".to_owned()),
-    }
+        ),
+        MigrateError::VersionMismatch(version) => format!(
+            "migration {version} was applied in another form than this program's: run the \
+             oncegate that applied it"
+        ),
+        MigrateError::Dirty(version) => format!("migration {version} stopped half-way"),
+        _ => "the migration cannot be carried out".to_owned(),
+    };
+    StoreError::Unusable(text)
+}
+
+fn refused(error: &sqlx::Error) -> StoreError {
+    let server = error
+        .as_database_error()
+        .and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+    let text = match server.map(PgDatabaseError::code) {
+        Some("55000") => {
+            "the schema is not taken back while there are records: a key without its record would \
+             run a second time"
+        }
+        Some("42501") => {
+            "the database role may not change the schema: run `oncegate migrate` as its owner"
+        }
+        Some(_) | None => return classify(error, Access::Write).told(false),
+    };
+    StoreError::Unusable(text.to_owned())
 }

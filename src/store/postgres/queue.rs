@@ -109,3 +109,59 @@ impl Queue {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::command::Renew;
+    use crate::domain::record::{Fence, Generation};
+    use crate::domain::token::Token;
+
+    fn pending<Q, A>(question: Q) -> Pending<Q, A> {
+        Pending {
+            question,
+            deadline: Instant::now(),
+            reply: oneshot::channel().0,
+        }
+    }
+
+    fn renew() -> Job {
+        let token = Token {
+            generation: Generation::new(1),
+            fence: Fence::new(1),
+        };
+        Job::Apply(pending(Command::Renew(Renew {
+            key: RecordKey::parse("billing", "live", "", "key").unwrap(),
+            token,
+            lease: std::time::Duration::from_secs(1),
+        })))
+    }
+
+    #[tokio::test]
+    async fn a_command_goes_before_the_reads_that_came_first() {
+        let queue = Queue::new();
+        assert!(queue.push(Job::Read(pending(Vec::new()))));
+        assert!(queue.push(renew()));
+        assert!(matches!(queue.next().await, Some(Job::Apply(_))));
+        assert!(matches!(queue.next().await, Some(Job::Read(_))));
+    }
+
+    #[tokio::test]
+    async fn a_full_lane_refuses_and_leaves_the_others_open() {
+        let queue = Queue::new();
+        for _ in 0..LANE_JOBS_MAX {
+            assert!(queue.push(Job::Read(pending(Vec::new()))));
+        }
+        assert!(!queue.push(Job::Read(pending(Vec::new()))));
+        assert!(queue.push(renew()));
+    }
+
+    #[tokio::test]
+    async fn a_closed_queue_is_emptied_first() {
+        let queue = Queue::new();
+        assert!(queue.push(renew()));
+        queue.close(1);
+        assert!(queue.next().await.is_some());
+        assert!(queue.next().await.is_none());
+    }
+}

@@ -89,7 +89,9 @@ impl Worker {
                 self.settle(job, |on, ()| tables::token_secrets(on).boxed())
                     .await;
             }
-            Job::Check(job) => self.settle(job, |on, ()| tables::check(on).boxed()).await,
+            Job::Check(job) => {
+                self.settle(job, |on, ()| tables::check(on).boxed()).await;
+            }
         }
     }
 
