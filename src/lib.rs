@@ -8,4 +8,6 @@ pub mod proto;
 pub mod service;
 pub mod store;
 pub mod telemetry;
+#[cfg(feature = "test-util")]
+pub mod testkit;
 pub mod transport;

@@ -1,5 +1,10 @@
 //! The one integration binary: everything that needs a store, a server or a process of its own.
 //! A store or server that is missing makes its tests fail.
 
+mod cli;
+mod cli_admin;
+mod cli_records;
+mod cli_run;
+mod cli_run_crash;
 mod postgres;
 mod sqlite;
