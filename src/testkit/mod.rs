@@ -12,6 +12,7 @@
 
 pub mod conformance;
 pub mod databases;
+pub mod process;
 pub mod reference;
 pub mod scene;
 pub mod server;
