@@ -12,6 +12,9 @@
 
 pub mod conformance;
 pub mod databases;
+mod grpc_answers;
+mod grpc_questions;
+pub mod grpc_store;
 pub mod process;
 pub mod reference;
 pub mod scene;
