@@ -42,7 +42,7 @@ pub(crate) struct ServerArgs {
 /// How the answer is shown.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct FormatArgs {
-    /// How the answer is shown on standard output.
+    /// How the answer is shown: for people, or as one line of protobuf JSON.
     #[arg(
         long = "output",
         short = 'o',
@@ -78,7 +78,12 @@ pub(crate) struct TenancyArgs {
     pub(crate) environment: String,
 
     /// Your own customer or partition, if keys are unique within it only.
-    #[arg(long, default_value = "", value_name = "NAME")]
+    #[arg(
+        long,
+        default_value = "",
+        hide_default_value = true,
+        value_name = "NAME"
+    )]
     pub(crate) account: String,
 }
 
@@ -102,11 +107,11 @@ pub(crate) struct RecordArgs {
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
     #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    #[command(flatten)]
     pub(crate) tenancy: TenancyArgs,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    #[command(flatten)]
-    pub(crate) format: FormatArgs,
 }
 
 impl RecordArgs {
@@ -117,7 +122,8 @@ impl RecordArgs {
 
 /// Reads a duration such as `30s`, `5m` or `1h 30m`; zero is one.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let span = humantime::parse_duration(text).map_err(|error| format!("{error}; write 30s, 5m"))?;
+    let span =
+        humantime::parse_duration(text).map_err(|error| format!("{error}; write 30s, 5m"))?;
     if span > limits::RETENTION_CAP {
         let most = humantime::format_duration(limits::RETENTION_CAP);
         return Err(format!("must be at most {most}"));
@@ -164,8 +170,7 @@ pub(crate) fn request_id(text: &str) -> Result<[u8; 16], String> {
     let mut id = [0; 16];
     for (byte, digits) in id.iter_mut().zip(text.as_bytes().chunks(2)) {
         let digits = str::from_utf8(digits).map_err(|_not_ascii| problem.to_owned())?;
-        *byte =
-            u8::from_str_radix(digits, 16).map_err(|error| format!("{problem}: {error}"))?;
+        *byte = u8::from_str_radix(digits, 16).map_err(|error| format!("{problem}: {error}"))?;
     }
     Ok(id)
 }
@@ -198,8 +203,8 @@ pub(crate) fn open(path: &str) -> Result<Box<dyn Read>, Failure> {
     if path == "-" {
         return Ok(Box::new(std::io::stdin()));
     }
-    let file = std::fs::File::open(path)
-        .map_err(|error| Failure::usage(format!("{path}: {error}")))?;
+    let file =
+        std::fs::File::open(path).map_err(|error| Failure::usage(format!("{path}: {error}")))?;
     Ok(Box::new(file))
 }
 
@@ -253,7 +258,12 @@ mod tests {
     fn a_request_id_is_exactly_16_bytes() {
         let id = request_id("000102030405060708090a0B0c0d0e0f").expect("valid");
         assert_eq!(id[11], 0x0b);
-        for text in ["", "00", "zz0102030405060708090a0b0c0d0e0f", "é00000000000000000000000000000"] {
+        for text in [
+            "",
+            "00",
+            "zz0102030405060708090a0b0c0d0e0f",
+            "é00000000000000000000000000000",
+        ] {
             assert!(request_id(text).is_err(), "{text}");
         }
     }

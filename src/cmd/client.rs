@@ -100,8 +100,8 @@ impl Credential {
         let token = match &args.token_file {
             Some(path) => {
                 let text = std::fs::read_to_string(path);
-                let text = text
-                    .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+                let text =
+                    text.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
                 if text.trim().is_empty() {
                     return Err(Failure::usage(format!("{} is empty", path.display())));
                 }

@@ -15,7 +15,6 @@ const PREFIX: &str = "ogk1_";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Make a stable key from the parts that identify an operation.
     Derive(DeriveArgs),
 }
 
@@ -76,11 +75,26 @@ mod tests {
     #[test]
     fn derived_keys_match_the_published_vectors() {
         for (parts, want) in [
-            (vec!["a"], "ogk1_5wU46yUDEUSu7ZTJ8MhjmLXGU8kSU_XY7S6Fk2tdXlE"),
-            (vec!["ab", "c"], "ogk1_wieOS-kH3yIdg4LjZzGwID-HH7_6cu1HlnF8oOMxrbY"),
-            (vec!["a", "bc"], "ogk1_8qKmQxqBwQmAaMvCGBbrGzfBHaOcLDeQpOP0J69DrVo"),
-            (vec!["invoice", "ordre-10422", "2026-05"], "ogk1_kct1JAdWI5L6fswpYgMERHYYrJ6cVJrCpkCG2EfTlvo"),
-            (vec!["leie", "æøå", "🦀"], "ogk1_DhWXN5Wu7laLjLaVVvUBHL1uavYdlsoZQoPbDaX8ur0"),
+            (
+                vec!["a"],
+                "ogk1_5wU46yUDEUSu7ZTJ8MhjmLXGU8kSU_XY7S6Fk2tdXlE",
+            ),
+            (
+                vec!["ab", "c"],
+                "ogk1_wieOS-kH3yIdg4LjZzGwID-HH7_6cu1HlnF8oOMxrbY",
+            ),
+            (
+                vec!["a", "bc"],
+                "ogk1_8qKmQxqBwQmAaMvCGBbrGzfBHaOcLDeQpOP0J69DrVo",
+            ),
+            (
+                vec!["invoice", "ordre-10422", "2026-05"],
+                "ogk1_kct1JAdWI5L6fswpYgMERHYYrJ6cVJrCpkCG2EfTlvo",
+            ),
+            (
+                vec!["leie", "æøå", "🦀"],
+                "ogk1_DhWXN5Wu7laLjLaVVvUBHL1uavYdlsoZQoPbDaX8ur0",
+            ),
         ] {
             assert_eq!(of(&parts), want, "{parts:?}");
             let manual = include_str!("../../docs/cli.md");

@@ -7,8 +7,8 @@ use super::client::Client;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::Output;
-use super::{output, record};
 use super::table::Sheet;
+use super::{output, record};
 use crate::proto::v1;
 
 /// Show what is known under a key.
@@ -18,12 +18,12 @@ use crate::proto::v1;
 #[command(after_help = "Example:
   oncegate lookup ordre-10422 --namespace billing -o json")]
 pub(crate) struct LookupArgs {
-    #[command(flatten)]
-    target: RecordArgs,
-
     /// Leave the payload out.
     #[arg(long)]
     without_payload: bool,
+
+    #[command(flatten)]
+    target: RecordArgs,
 }
 
 pub(crate) async fn lookup(args: LookupArgs, out: Output) -> Result<Exit, Failure> {
@@ -34,7 +34,10 @@ pub(crate) async fn lookup(args: LookupArgs, out: Output) -> Result<Exit, Failur
     let client = Client::connect(&args.target.server).await?;
     let response = client.gate().lookup(client.request(request)).await?;
     out.answer(args.target.format.format, &response.into_inner(), |found| {
-        found.record.as_ref().map_or_else(Sheet::new, record::record)
+        found
+            .record
+            .as_ref()
+            .map_or_else(Sheet::new, record::record)
     })?;
     Ok(Exit::Ok)
 }
@@ -73,12 +76,18 @@ impl SeenArgs {
         };
         let response = client.gate().lookup(client.request(request)).await?;
         let Some(seen) = response.into_inner().record else {
-            return Err(Failure::new(Exit::Failed, "the server's answer holds no record"));
+            return Err(Failure::new(
+                Exit::Failed,
+                "the server's answer holds no record",
+            ));
         };
         output::error_bytes(record::record(&seen).render(false).as_bytes());
         if self.yes || output::confirm(question)? {
             return Ok(seen.etag);
         }
-        Err(Failure::new(Exit::Failed, "not confirmed: nothing was changed"))
+        Err(Failure::new(
+            Exit::Failed,
+            "not confirmed: nothing was changed",
+        ))
     }
 }

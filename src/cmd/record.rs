@@ -118,10 +118,10 @@ pub(crate) fn record(record: &v1::Record) -> Sheet {
 fn identity(record: &v1::Record) -> Sheet {
     let mut sheet = Sheet::new();
     if let Some(key) = &record.key {
-        sheet = sheet
-            .row("key", &key.key)
-            .row("account", &key.account)
-            .row("namespace", format!("{}/{}", key.namespace, key.environment));
+        sheet = sheet.row("key", &key.key).row("account", &key.account).row(
+            "namespace",
+            format!("{}/{}", key.namespace, key.environment),
+        );
     }
     let sheet = state(sheet, record.state())
         .row("operation", &record.operation)

@@ -28,9 +28,6 @@ const RAW: &str = "raw-sha256-v1";
   oncegate reserve ordre-10422 --operation invoice.send --fingerprint-file invoice.json --wait 10s
   oncegate complete ordre-10422 --token \"$TOKEN\" --payload '{\"invoice\":4711}'")]
 pub(crate) struct ReserveArgs {
-    #[command(flatten)]
-    target: RecordArgs,
-
     /// What the effect is, e.g. `slot.claim`; the same key for another operation is a mismatch.
     #[arg(long, value_name = "NAME")]
     operation: String,
@@ -47,7 +44,12 @@ pub(crate) struct ReserveArgs {
     wait: Duration,
 
     /// Who asks, for support: pod, job, person.
-    #[arg(long, value_name = "NAME", default_value = "")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     holder: String,
 
     /// What support can search for; may be repeated.
@@ -65,6 +67,9 @@ pub(crate) struct ReserveArgs {
     /// To repeat a call whose answer was lost: the 32 hexadecimal digits that it was made with.
     #[arg(long, value_name = "HEX", value_parser = args::request_id)]
     request_id: Option<[u8; 16]>,
+
+    #[command(flatten)]
+    target: RecordArgs,
 }
 
 /// What the request was, so that reusing the key for another one is noticed.
@@ -172,9 +177,7 @@ fn judge(response: &v1::ReserveResponse) -> Result<(Sheet, Exit), Failure> {
             let sheet = record::reservation(named("GRANTED", Tone::Good), held);
             (sheet, Exit::Ok)
         }
-        Verdict::Replay(found) => {
-            (record::replay(named("REPLAY", Tone::Good), found), Exit::Ok)
-        }
+        Verdict::Replay(found) => (record::replay(named("REPLAY", Tone::Good), found), Exit::Ok),
         Verdict::InProgress(found) => {
             let sheet = in_progress(named("IN_PROGRESS", Tone::Wait), found);
             (sheet, Exit::InProgress)
@@ -235,6 +238,12 @@ fn recover(sheet: Sheet, found: &v1::Recover) -> Sheet {
         sheet = sheet.row("history", record::attempt(entry));
     }
     sheet
-        .row("meaning", "an earlier holder disappeared; this is not the right to run the effect")
-        .row("next", "find out what happened, then complete, reexecute or park")
+        .row(
+            "meaning",
+            "an earlier holder disappeared; this is not the right to run the effect",
+        )
+        .row(
+            "next",
+            "find out what happened, then complete, reexecute or park",
+        )
 }

@@ -9,8 +9,8 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::lookup::SeenArgs;
 use super::output::Output;
-use super::table::Sheet;
 use super::record;
+use super::table::Sheet;
 use crate::proto::v1;
 use crate::proto::v1::resolve_request::Resolution;
 
@@ -24,13 +24,7 @@ use crate::proto::v1::resolve_request::Resolution;
   oncegate resolve ordre-10422 --nothing-happened --reason 'the bank confirmed: no such transfer'")]
 pub(crate) struct ResolveArgs {
     #[command(flatten)]
-    target: RecordArgs,
-
-    #[command(flatten)]
     finding: Finding,
-
-    #[command(flatten)]
-    outcome: OutcomeArgs,
 
     /// Why; it is kept in the audit trail.
     #[arg(long, value_name = "TEXT", value_parser = args::reason)]
@@ -38,6 +32,12 @@ pub(crate) struct ResolveArgs {
 
     #[command(flatten)]
     seen: SeenArgs,
+
+    #[command(flatten)]
+    outcome: OutcomeArgs,
+
+    #[command(flatten)]
+    target: RecordArgs,
 }
 
 #[derive(Debug, Args)]
@@ -89,7 +89,10 @@ pub(crate) async fn resolve(mut args: ResolveArgs, out: Output) -> Result<Exit, 
     };
     let response = client.support().resolve(client.request(request)).await?;
     out.answer(args.target.format.format, &response.into_inner(), |found| {
-        found.record.as_ref().map_or_else(Sheet::new, record::record)
+        found
+            .record
+            .as_ref()
+            .map_or_else(Sheet::new, record::record)
     })?;
     Ok(Exit::Ok)
 }

@@ -12,6 +12,8 @@
 
 pub mod conformance;
 pub mod databases;
+pub mod process;
 pub mod reference;
 pub mod scene;
+pub mod server;
 pub mod values;

@@ -26,11 +26,13 @@ pub(crate) struct DoctorArgs {
     #[command(flatten)]
     store: StoreArgs,
     #[command(flatten)]
+    format: FormatArgs,
+
+    #[command(flatten)]
     tenancy: TenancyArgs,
+
     #[command(flatten)]
     server: ServerArgs,
-    #[command(flatten)]
-    format: FormatArgs,
 }
 
 /// One thing that was looked at.
@@ -53,11 +55,7 @@ impl Check {
         }
     }
 
-    fn problem(
-        name: &'static str,
-        found: impl Into<String>,
-        advice: impl Into<String>,
-    ) -> Self {
+    fn problem(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
         Self {
             name,
             ok: false,
@@ -78,7 +76,10 @@ pub(crate) async fn doctor(args: DoctorArgs, out: Output) -> Result<Exit, Failur
     if problems == 0 {
         return Ok(Exit::Ok);
     }
-    Err(Failure::new(Exit::Failed, format!("problems found: {problems}")))
+    Err(Failure::new(
+        Exit::Failed,
+        format!("problems found: {problems}"),
+    ))
 }
 
 fn sheet(checks: &[Check]) -> Sheet {
@@ -93,7 +94,9 @@ fn sheet(checks: &[Check]) -> Sheet {
             sheet = sheet.columns(&["", "", &format!("→ {}", check.advice)]);
         }
     }
-    sheet.leading("OK", Tone::Good).leading("PROBLEM", Tone::Bad)
+    sheet
+        .leading("OK", Tone::Good)
+        .leading("PROBLEM", Tone::Bad)
 }
 
 fn json(checks: &[Check]) -> String {

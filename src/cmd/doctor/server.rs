@@ -28,7 +28,11 @@ pub(super) async fn look(
         Err(failure) => return Err(failure),
     };
     let reached = Check::ok("server", format!("answers at {}", server.endpoint));
-    Ok(vec![reached, ready(&client).await, token(&client, tenancy).await])
+    Ok(vec![
+        reached,
+        ready(&client).await,
+        token(&client, tenancy).await,
+    ])
 }
 
 async fn ready(client: &Client) -> Check {
@@ -68,9 +72,13 @@ async fn token(client: &Client, tenancy: &TenancyArgs) -> Check {
             let advice = "use the token of this namespace and environment, or name others";
             Check::problem("token", found, advice)
         }
+        // A server on its own store creates it when it is first named: that is no fault.
         Code::NotFound => {
-            let advice = format!("run `oncegate namespace create {}`", tenancy.namespace);
-            Check::problem("namespace", found, advice)
+            let create = format!("oncegate namespace create {}", tenancy.namespace);
+            Check::ok(
+                "token",
+                format!("accepted; {place} is not there yet: `{create}`"),
+            )
         }
         Code::Ok
         | Code::Cancelled

@@ -127,7 +127,9 @@ fn mismatch_status(text: &str) -> Result<i32, String> {
 }
 
 fn share(text: &str) -> Result<f64, String> {
-    let share: f64 = text.parse().map_err(|_error| "must be a number".to_owned())?;
+    let share: f64 = text
+        .parse()
+        .map_err(|_error| "must be a number".to_owned())?;
     if share > 0.0 && share <= 1.0 {
         Ok(share)
     } else {
@@ -159,7 +161,10 @@ impl PolicyArgs {
         set(&mut policy.max_total_lease, span(self.max_total_lease));
         set(&mut policy.max_wait, span(self.max_wait));
         set(&mut policy.retention, span(self.retention));
-        set(&mut policy.tombstone_retention, span(self.tombstone_retention));
+        set(
+            &mut policy.tombstone_retention,
+            span(self.tombstone_retention),
+        );
         set(&mut policy.keyed_window, span(self.keyed_window));
         set(&mut policy.settle_max_pause, span(self.settle_max_pause));
         set(&mut policy.settle_max_delay, span(self.settle_max_delay));
@@ -264,7 +269,7 @@ mod tests {
             name: "live".to_owned(),
             policy: Some(v1::NamespacePolicy {
                 max_recoveries: 7,
-                retention: Some(text::to_proto(Duration::from_secs(60))),
+                retention: Some(text::to_proto(Duration::from_mins(1))),
                 ..v1::NamespacePolicy::default()
             }),
             ..v1::Environment::default()
@@ -274,14 +279,14 @@ mod tests {
         assert_eq!(changed, stored);
 
         let given = PolicyArgs {
-            retention: Some(Duration::from_secs(120)),
+            retention: Some(Duration::from_mins(2)),
             ..PolicyArgs::default()
         };
         given.apply(&mut changed);
         let policy = changed.policy.expect("it stays");
         assert_eq!(policy.max_recoveries, 7);
         let retention = policy.retention.expect("it was given");
-        assert_eq!(retention, text::to_proto(Duration::from_secs(120)));
+        assert_eq!(retention, text::to_proto(Duration::from_mins(2)));
         assert_eq!(changed.signal_thresholds, None);
     }
 

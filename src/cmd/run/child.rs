@@ -67,8 +67,18 @@ pub(super) fn spawn(args: &RunArgs, held: &Held) -> std::io::Result<Running> {
         .spawn()?;
     let enough = CancellationToken::new();
     let keep = usize::try_from(args.max_output).unwrap_or(usize::MAX);
-    let stdout = pass(child.stdout.take(), tokio::io::stdout(), keep, enough.clone());
-    let stderr = pass(child.stderr.take(), tokio::io::stderr(), keep, enough.clone());
+    let stdout = pass(
+        child.stdout.take(),
+        tokio::io::stdout(),
+        keep,
+        enough.clone(),
+    );
+    let stderr = pass(
+        child.stderr.take(),
+        tokio::io::stderr(),
+        keep,
+        enough.clone(),
+    );
     Ok(Running {
         stdout: tokio::spawn(stdout),
         stderr: tokio::spawn(stderr),
@@ -94,7 +104,9 @@ impl Running {
         let (stdout, stderr) = if let Ok(read) = tokio::time::timeout(OUTPUT_GRACE, both).await {
             read
         } else {
-            output::note("a process that the command left behind holds its output: not waiting for it");
+            output::note(
+                "a process that the command left behind holds its output: not waiting for it",
+            );
             self.enough.cancel();
             tokio::join!(self.stdout, self.stderr)
         };

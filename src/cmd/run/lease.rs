@@ -47,12 +47,7 @@ impl Held {
     }
 
     /// Starts renewing.
-    pub(super) fn keep(
-        self,
-        client: Client,
-        key: v1::RecordKey,
-        lease: Duration,
-    ) -> Heartbeat {
+    pub(super) fn keep(self, client: Client, key: v1::RecordKey, lease: Duration) -> Heartbeat {
         let renewals = Renewals {
             client,
             key,

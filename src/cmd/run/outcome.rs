@@ -155,7 +155,10 @@ pub(super) fn replay(found: &v1::Replay) -> Result<Exit, Failure> {
         return Err(verdict::unknown());
     };
     let when = text::time(found.completed_at.as_ref());
-    let told = format!("replayed: ran at {when} (attempt {}); nothing was run", found.attempt);
+    let told = format!(
+        "replayed: ran at {when} (attempt {}); nothing was run",
+        found.attempt
+    );
     if let Some(left) = &stored.payload_omitted {
         output::note(&told);
         let reason = &left.reason;
@@ -174,8 +177,14 @@ pub(super) fn replay(found: &v1::Replay) -> Result<Exit, Failure> {
             format!("the stored outcome is not one of `oncegate run`: {error}"),
         )
     })?;
-    let stdout = bytes(document.stdout.as_deref(), document.stdout_base64.as_deref())?;
-    let stderr = bytes(document.stderr.as_deref(), document.stderr_base64.as_deref())?;
+    let stdout = bytes(
+        document.stdout.as_deref(),
+        document.stdout_base64.as_deref(),
+    )?;
+    let stderr = bytes(
+        document.stderr.as_deref(),
+        document.stderr_base64.as_deref(),
+    )?;
     output::data(&stdout)?;
     output::error_bytes(&stderr);
     output::note(&told);
@@ -184,7 +193,9 @@ pub(super) fn replay(found: &v1::Replay) -> Result<Exit, Failure> {
         ("standard error", stderr.len(), document.stderr_bytes),
     ] {
         if u64::try_from(kept).is_ok_and(|kept| kept < whole) {
-            output::note(&format!("of its {name} the first {kept} of {whole} bytes were kept"));
+            output::note(&format!(
+                "of its {name} the first {kept} of {whole} bytes were kept"
+            ));
         }
     }
     Ok(exit_of(stored, Some(document.exit_code)))
@@ -194,7 +205,10 @@ fn bytes(text: Option<&str>, base64: Option<&str>) -> Result<Vec<u8>, Failure> {
     match (text, base64) {
         (Some(text), _) => Ok(text.as_bytes().to_vec()),
         (None, Some(encoded)) => STANDARD.decode(encoded).map_err(|error| {
-            Failure::new(Exit::Failed, format!("the stored output is damaged: {error}"))
+            Failure::new(
+                Exit::Failed,
+                format!("the stored output is damaged: {error}"),
+            )
         }),
         (None, None) => Ok(Vec::new()),
     }
@@ -202,7 +216,10 @@ fn bytes(text: Option<&str>, base64: Option<&str>) -> Result<Vec<u8>, Failure> {
 
 /// The stored exit code; without one, what the outcome's status says.
 fn exit_of(stored: &v1::Outcome, in_document: Option<u8>) -> Exit {
-    let mut codes = stored.metadata.iter().filter(|entry| entry.name == EXIT_CODE);
+    let mut codes = stored
+        .metadata
+        .iter()
+        .filter(|entry| entry.name == EXIT_CODE);
     let code = codes.find_map(|entry| entry.value.parse().ok());
     match (code.or(in_document), stored.status()) {
         (Some(code), _) => Exit::Command(code),
