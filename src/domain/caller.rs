@@ -19,7 +19,7 @@ pub enum Role {
 pub enum Permission {
     /// Reserve, Complete, Renew, Release, Reexecute, Park and their batches.
     Gate,
-    /// Lookup, GetPolicy.
+    /// Lookup and the policy in force.
     Read,
     /// Expire, Resolve, the audit trail.
     Support,
@@ -51,8 +51,10 @@ impl Role {
 
     const fn allows(self, permission: Permission) -> bool {
         match (self, permission) {
-            (Self::Admin, _) | (_, Permission::Read) => true,
-            (Self::Worker, Permission::Gate) | (Self::Support, Permission::Support) => true,
+            (Self::Admin, _)
+            | (_, Permission::Read)
+            | (Self::Worker, Permission::Gate)
+            | (Self::Support, Permission::Support) => true,
             (Self::Worker, Permission::Support | Permission::Admin)
             | (Self::Reader, Permission::Gate | Permission::Support | Permission::Admin)
             | (Self::Support, Permission::Gate | Permission::Admin) => false,

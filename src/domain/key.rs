@@ -121,17 +121,16 @@ impl KeyDigest {
 
     /// The first twelve hex digits, for logs.
     pub fn short(&self) -> String {
-        self.0
-            .iter()
-            .take(6)
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        format!("{self:?}")
     }
 }
 
 impl fmt::Debug for KeyDigest {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.short())
+        self.0
+            .iter()
+            .take(6)
+            .try_for_each(|byte| write!(out, "{byte:02x}"))
     }
 }
 

@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_class_without_what_it_needs_is_refused() {
-        let hour = Duration::from_secs(3600);
+        let hour = Duration::from_hours(1);
         let base = Terms::default;
         for (terms, field) in [
             (
@@ -308,7 +308,7 @@ mod tests {
             tombstone_retention: DAY,
             ..Terms::default()
         };
-        assert_eq!(terms.retention_of(Some(Duration::from_secs(60))), DAY * 2);
+        assert_eq!(terms.retention_of(Some(Duration::from_mins(1))), DAY * 2);
         assert_eq!(Terms::default().retention_of(None), DAY);
         assert_eq!(
             Terms::default().retention_of(Some(Duration::ZERO)),

@@ -49,10 +49,12 @@ where
         }
         done
     };
-    let keys = order
+    // Collected: a borrowing iterator in the stream would keep the future from being `Send`.
+    let keys: Vec<_> = order
         .iter()
         .filter_map(|digest| by_key.remove(digest))
-        .map(one_key);
+        .map(one_key)
+        .collect();
     let done: Vec<_> = stream::iter(keys)
         .buffer_unordered(KEYS_AT_ONCE)
         .collect()

@@ -69,6 +69,11 @@ impl Gate {
         self.waiters.run().await;
     }
 
+    /// How many calls wait.
+    pub fn waiting(&self) -> usize {
+        self.waiters.waiting()
+    }
+
     /// The metrics that this gate counts into.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
@@ -144,7 +149,17 @@ impl Gate {
     }
 }
 
-/// The answer was another command's: a defect of a store, never a verdict.
+/// The answer to the command that was asked. Any other one is a defect of a store, never a verdict.
+macro_rules! answer_of {
+    ($answer:expr, $variant:ident) => {{
+        let crate::domain::command::Answer::$variant(answer) = $answer else {
+            return Err(crate::service::gate::wrong_answer());
+        };
+        answer
+    }};
+}
+pub(super) use answer_of;
+
 pub(super) fn wrong_answer() -> ServiceError {
     tracing::error!("a store answered another command than it was asked");
     ServiceError::Corrupt

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::error::ServiceError;
-use super::gate::{Call, Gate, wrong_answer};
+use super::gate::{Call, Gate, answer_of};
 use super::reserve::request_id_or_new;
 use crate::domain::caller::Permission;
 use crate::domain::command::{
-    Answer, Command, Complete, CompleteVerdict, Completed, Park, ParkAnswer, Reexecute,
-    ReexecuteVerdict, Release, Released, Renew, Renewed,
+    Command, Complete, CompleteVerdict, Completed, Park, ParkAnswer, Reexecute, ReexecuteVerdict,
+    Release, Released, Renew, Renewed,
 };
 use crate::domain::key::RecordKey;
 use crate::domain::limits;
@@ -34,20 +34,6 @@ pub struct ReexecuteAnswer {
     pub token: String,
 }
 
-macro_rules! answer_of {
-    ($answer:expr, $variant:ident) => {
-        match $answer {
-            Answer::$variant(answer) => Ok(answer),
-            #[expect(
-                clippy::wildcard_enum_match_arm,
-                reason = "any other answer is a defect"
-            )]
-            _ => Err(wrong_answer()),
-        }
-    };
-}
-pub(super) use answer_of;
-
 impl Gate {
     /// Records what happened, once and for good. A valid token is authority enough.
     ///
@@ -71,7 +57,7 @@ impl Gate {
             outcome,
             retention,
         }));
-        let completed = *answer_of!(self.apply(call, command).await?, Complete)?;
+        let completed = *answer_of!(self.apply(call, command).await?, Complete);
         self.metrics
             .verdict("complete", complete_name(completed.verdict), &namespace);
         if completed.diverges {
@@ -104,7 +90,7 @@ impl Gate {
             token,
             lease,
         });
-        let renewed = answer_of!(self.apply(call, command).await?, Renew)?;
+        let renewed = answer_of!(self.apply(call, command).await?, Renew);
         self.metrics.verdict(
             "renew",
             if renewed.held { "held" } else { "lost" },
@@ -131,7 +117,7 @@ impl Gate {
             token,
             reason,
         });
-        let answer = answer_of!(self.apply(call, command).await?, Release)?;
+        let answer = answer_of!(self.apply(call, command).await?, Release);
         let verdict = if answer.released { "released" } else { "stale" };
         self.metrics.verdict("release", verdict, &namespace);
         Ok(answer)
@@ -155,7 +141,7 @@ impl Gate {
             token,
             note,
         });
-        let answer = answer_of!(self.apply(call, command).await?, Park)?;
+        let answer = answer_of!(self.apply(call, command).await?, Park);
         self.metrics.verdict(
             "park",
             if answer.parked { "parked" } else { "stale" },
@@ -188,7 +174,7 @@ impl Gate {
             settled_seen,
             actor: call.caller.name.clone(),
         });
-        let verdict = answer_of!(self.apply(call, command).await?, Reexecute)?;
+        let verdict = answer_of!(self.apply(call, command).await?, Reexecute);
         self.metrics
             .verdict("reexecute", reexecute_name(&verdict), &namespace);
         Ok(ReexecuteAnswer {

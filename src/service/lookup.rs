@@ -1,4 +1,6 @@
-//! Lookup and GetPolicy: what stands there. Confers nothing.
+//! Lookup and the policy in force: what stands there. Confers nothing.
+
+use std::borrow::Cow;
 
 use super::error::ServiceError;
 use super::gate::{Call, Gate};
@@ -8,6 +10,7 @@ use crate::domain::key::RecordKey;
 use crate::domain::policy::Policy;
 use crate::domain::record::Record;
 use crate::domain::time::Timestamp;
+use crate::port::store::StoreError;
 
 /// A record, and the database's clock when it was read.
 #[derive(Debug, Clone)]
@@ -47,7 +50,7 @@ impl Gate {
             .transpose()
             .map_err(unread)?
             .flatten();
-        let record = record.and_then(|record| aged(&record, now).map(|aged| aged.into_owned()));
+        let record = record.and_then(|record| aged(&record, now).map(Cow::into_owned));
         record
             .map(|record| Found { record, now })
             .ok_or(ServiceError::RecordNotFound)
@@ -79,10 +82,12 @@ impl Gate {
     }
 }
 
-fn unread(error: crate::port::store::StoreError) -> ServiceError {
-    // A read writes nothing: its outcome is never in doubt.
-    match ServiceError::from(error) {
-        ServiceError::OutcomeUnknown => ServiceError::StoreUnavailable,
-        other => other,
+/// A read writes nothing: its outcome is never in doubt.
+fn unread(error: StoreError) -> ServiceError {
+    match error {
+        StoreError::OutcomeUnknown(_) => ServiceError::StoreUnavailable,
+        StoreError::Unavailable(_) | StoreError::Unusable(_) | StoreError::Corrupt(_) => {
+            error.into()
+        }
     }
 }

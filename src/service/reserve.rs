@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::error::ServiceError;
-use super::gate::{Call, Gate, wrong_answer};
+use super::gate::{Call, Gate, answer_of};
 use crate::domain::caller::Permission;
-use crate::domain::command::{Answer, Command, Grant, Reserve, ReserveVerdict, Reserved};
+use crate::domain::command::{Command, Grant, Reserve, ReserveVerdict, Reserved};
 use crate::domain::error::InvalidField;
 use crate::domain::fingerprint::Fingerprint;
 use crate::domain::key::RecordKey;
@@ -125,16 +125,7 @@ impl Gate {
 
     async fn reserve_now(&self, call: &Call, request: &Reserve) -> Result<Reserved, ServiceError> {
         let command = Command::Reserve(Box::new(request.clone()));
-        match self.apply(call, command).await? {
-            Answer::Reserve(reserved) => Ok(reserved),
-            Answer::Complete(_)
-            | Answer::Renew(_)
-            | Answer::Release(_)
-            | Answer::Park(_)
-            | Answer::Reexecute(_)
-            | Answer::Expire(_)
-            | Answer::Resolve(_) => Err(wrong_answer()),
-        }
+        Ok(answer_of!(self.apply(call, command).await?, Reserve))
     }
 }
 

@@ -1,11 +1,10 @@
 //! What people do to records: Expire, Resolve, and reading the audit trail.
 
 use super::error::ServiceError;
-use super::gate::{Call, Gate, wrong_answer};
-use super::holder::answer_of;
+use super::gate::{Call, Gate, answer_of, wrong_answer};
 use super::lookup::Found;
 use crate::domain::caller::Permission;
-use crate::domain::command::{Answer, Command, Expire, PersonAnswer, Refusal, Resolution, Resolve};
+use crate::domain::command::{Command, Expire, PersonAnswer, Refusal, Resolution, Resolve};
 use crate::domain::key::RecordKey;
 use crate::domain::record::{Etag, RecordState, Reopening};
 use crate::port::store::AuditEntry;
@@ -34,7 +33,7 @@ impl Gate {
             actor,
         });
         let answer = self.apply(call, command.clone()).await?;
-        let expired = settled(answer_of!(answer, Expire)?, ServiceError::NotExpirable)?;
+        let expired = settled(answer_of!(answer, Expire), ServiceError::NotExpirable)?;
         let RecordState::Expired(tombstone) = &expired.state else {
             return Err(wrong_answer());
         };
@@ -42,7 +41,7 @@ impl Gate {
             // The time of reopening counts from after the first one's commit: it takes a second
             // statement. If it gets lost, whoever finds the time unset makes it.
             let answer = self.apply(call, command).await?;
-            settled(answer_of!(answer, Expire)?, ServiceError::NotExpirable)?
+            settled(answer_of!(answer, Expire), ServiceError::NotExpirable)?
         } else {
             expired
         };
@@ -76,7 +75,7 @@ impl Gate {
         let answer = self
             .apply(call, Command::Resolve(Box::new(resolve)))
             .await?;
-        let record = settled(answer_of!(answer, Resolve)?, ServiceError::NotResolvable)?;
+        let record = settled(answer_of!(answer, Resolve), ServiceError::NotResolvable)?;
         self.metrics
             .verdict("resolve", "resolved", record.key.namespace());
         self.found(call, *record).await

@@ -24,7 +24,7 @@ pub async fn run(store: Arc<dyn Store>, metrics: Arc<Metrics>, options: SweepOpt
         match sweep_all(store.as_ref(), &metrics, options.batch).await {
             Ok(()) => metrics.swept_at_last(started),
             Err(error) => {
-                tracing::warn!(%error, "the sweep broke off; it goes on at the next turn")
+                tracing::warn!(%error, "the sweep broke off; it goes on at the next turn");
             }
         }
         sleep(options.every).await;
@@ -33,9 +33,8 @@ pub async fn run(store: Arc<dyn Store>, metrics: Arc<Metrics>, options: SweepOpt
 
 async fn sweep_all(store: &dyn Store, metrics: &Metrics, batch: u32) -> Result<(), StoreError> {
     loop {
-        let swept = store.sweep(batch).await?;
-        metrics.swept(swept);
-        let Swept { buried, deleted } = swept;
+        let Swept { buried, deleted } = store.sweep(batch).await?;
+        metrics.swept(buried, deleted);
         if buried.saturating_add(deleted) < batch {
             return Ok(());
         }

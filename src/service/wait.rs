@@ -212,7 +212,7 @@ impl Waiter<'_> {
         }
     }
 
-    /// The newest answer that still said IN_PROGRESS.
+    /// The newest answer that still said that somebody is at work.
     pub(super) fn last_seen(&mut self) -> Option<Reserved> {
         self.last_seen.take()
     }

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::detail::{self, Detail};
 use crate::domain::command::Reserve;
 use crate::domain::decision::{Moment, decide_reserve};
-use crate::domain::key::RecordKey;
+use crate::domain::key::{KeyDigest, RecordKey};
 use crate::domain::record::{Fence, Generation, Record, RecordState, Version};
 use crate::domain::time::Timestamp;
 use crate::port::store::StoreError;
@@ -92,51 +92,47 @@ pub(super) fn fresh(request: &Reserve) -> Option<Row> {
 ///
 /// `Corrupt`: something in them cannot be right.
 pub(super) fn decode(row: Row, payload: Payload) -> Result<Record, StoreError> {
+    let digest = KeyDigest::from_bytes(row.digest);
+    // Named by its digest only: the key may be personal.
+    read(row, payload)
+        .map_err(|problem| StoreError::Corrupt(format!("record {digest:?}: {problem}")))
+}
+
+fn read(row: Row, payload: Payload) -> Result<Record, String> {
     let key = RecordKey::parse(&row.namespace, &row.environment, &row.account, &row.key)
-        .map_err(|error| corrupt(&row, &error.to_string()))?;
+        .map_err(|error| error.to_string())?;
     if *key.digest().as_bytes() != row.digest {
-        return Err(corrupt(&row, "the digest is not that of the identity"));
+        return Err("the digest is not that of the identity".to_owned());
     }
     if row.generation < 1 || row.fence < row.generation || row.version < 1 {
-        return Err(corrupt(
-            &row,
-            "generation, fence or version is out of order",
-        ));
+        return Err("generation, fence or version is out of order".to_owned());
     }
     let detail: Detail = prost::Message::decode(row.detail.as_slice())
-        .map_err(|error| corrupt(&row, &format!("detail: {error}")))?;
+        .map_err(|error| format!("detail: {error}"))?;
+    let bytes = row.payload.unwrap_or_default();
+    let found: Option<[u8; 32]> = match payload {
+        Payload::Read => Some(Sha256::digest(&bytes).into()),
+        Payload::LeftOut => None,
+    };
     let parts = detail::Parts {
         key,
-        operation: row.operation.clone(),
+        operation: row.operation,
         generation: Generation::new(row.generation),
         fence: Fence::new(row.fence),
         version: Version::new(row.version),
         first_reserved_at: Timestamp::from_micros(row.first_reserved_at),
-        payload: row.payload.clone().unwrap_or_default(),
+        payload: bytes,
     };
-    let (record, sha256) =
-        detail::into_record(detail, parts).map_err(|problem| corrupt(&row, &problem))?;
+    let (record, stored) = detail::into_record(detail, parts)?;
     if record.state_name().code() != row.state {
-        return Err(corrupt(&row, "the state is not that of the detail"));
+        return Err("the state is not that of the detail".to_owned());
     }
-    if payload == Payload::Read {
-        let read: [u8; 32] = Sha256::digest(row.payload.as_deref().unwrap_or_default()).into();
-        if sha256.is_some_and(|stored| stored != read) {
-            return Err(corrupt(&row, "the payload's digest is another one"));
+    match (stored, found) {
+        (Some(stored), Some(found)) if stored != found => {
+            Err("the payload's digest is another one".to_owned())
         }
+        (Some(_) | None, Some(_) | None) => Ok(record),
     }
-    Ok(record)
-}
-
-/// Names the row by its digest only: the key may be personal.
-fn corrupt(row: &Row, problem: &str) -> StoreError {
-    let digest = row
-        .digest
-        .iter()
-        .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect::<String>();
-    StoreError::Corrupt(format!("record {digest}…: {problem}"))
 }
 
 #[cfg(test)]

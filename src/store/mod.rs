@@ -4,6 +4,8 @@ mod codec;
 mod detail;
 pub mod memory;
 mod namespaces;
+pub mod postgres;
+pub mod sqlite;
 
 use crate::domain::token::TokenSecrets;
 use crate::port::store::StoreError;

@@ -59,14 +59,14 @@ pub(super) fn decode_namespace(
         .map_err(&corrupt)?;
     let created_at = Timestamp::from_micros(created_at);
     let namespace = Namespace {
-        name: name.clone(),
+        name,
         environments,
         created_at,
         version,
     };
-    namespace
-        .check()
-        .map_err(|error| corrupt(error.to_string()))?;
+    let checked = namespace.check();
+    checked
+        .map_err(|error| StoreError::Corrupt(format!("namespace {}: {error}", namespace.name)))?;
     Ok(namespace)
 }
 

@@ -11,8 +11,6 @@ use opentelemetry_sdk::metrics::SdkMeterProvider;
 use prometheus::{Encoder, TextEncoder};
 use tokio::time::Instant;
 
-use crate::port::store::Swept;
-
 /// Namespaces with a label of their own; all further ones share `other`.
 const NAMESPACES_MAX: usize = 200;
 /// From well below a cached answer to the longest wait.
@@ -127,10 +125,10 @@ impl Metrics {
     }
 
     /// Counts what a sweep did.
-    pub fn swept(&self, swept: Swept) {
+    pub fn swept(&self, buried: u32, deleted: u32) {
         let label = |what: &'static str| [KeyValue::new("done", what)];
-        self.swept.add(swept.buried.into(), &label("buried"));
-        self.swept.add(swept.deleted.into(), &label("deleted"));
+        self.swept.add(buried.into(), &label("buried"));
+        self.swept.add(deleted.into(), &label("deleted"));
     }
 
     /// Times a sweep that came to its end.

@@ -68,7 +68,6 @@ fn rule(record: &Record, request: &Reexecute, now: Timestamp) -> Ruling {
         return Ruling::Run;
     }
     match terms.effect_class {
-        EffectClass::Receipt | EffectClass::Repeatable | EffectClass::Fenced => Ruling::Run,
         EffectClass::Keyed => {
             // The new run may itself be paused and delayed: it must still arrive inside.
             let arrives_by = now.plus(terms.settle_time());
@@ -80,7 +79,10 @@ fn rule(record: &Record, request: &Reexecute, now: Timestamp) -> Ruling {
         }
         EffectClass::Queryable if !is_settled(record, now) => Ruling::Wait { look_again: false },
         EffectClass::Queryable if !request.settled_seen => Ruling::Wait { look_again: true },
-        EffectClass::Queryable => Ruling::Run,
+        EffectClass::Receipt
+        | EffectClass::Repeatable
+        | EffectClass::Fenced
+        | EffectClass::Queryable => Ruling::Run,
         EffectClass::Opaque => Ruling::Park("effect class OPAQUE is never repeated automatically"),
     }
 }

@@ -222,7 +222,7 @@ pub(super) struct Kept {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Attempt {
     #[prost(uint32, tag = "1")]
-    pub(super) attempt: u32,
+    pub(super) number: u32,
     #[prost(int64, tag = "2")]
     pub(super) fence: i64,
     #[prost(uint32, tag = "3")]

@@ -169,7 +169,7 @@ fn kept(stored: message::Kept) -> Result<KeptOutcome, String> {
 }
 
 fn outcome(stored: message::Outcome) -> Result<Outcome, String> {
-    if stored.metadata.len() % 2 != 0 {
+    if !stored.metadata.len().is_multiple_of(2) {
         return Err("a metadata name without a value".to_owned());
     }
     let omitted = stored.omitted.map(|omitted| {
@@ -229,7 +229,7 @@ fn attempt(base: Timestamp, stored: message::Attempt) -> Result<Attempt, String>
         .map(outcome)
         .collect::<Result<_, _>>()?;
     Ok(Attempt {
-        attempt: stored.attempt,
+        attempt: stored.number,
         fence: Fence::new(stored.fence),
         rerun: stored.rerun,
         holder: stored.holder,

@@ -7,7 +7,7 @@ use super::messages as message;
 use crate::domain::outcome::{Outcome, OutcomeStatus};
 use crate::domain::policy::{EffectClass, OutcomeMode, Terms};
 use crate::domain::record::{
-    Attempt, AttemptEnd, Completion, Etag, Hold, Record, RecordState, Reopening, Tombstone,
+    Attempt, AttemptEnd, Completion, Etag, Fence, Hold, Record, RecordState, Reopening, Tombstone,
 };
 use crate::domain::time::{Timestamp, micros};
 
@@ -37,7 +37,7 @@ pub(in crate::store) fn of(record: &Record) -> message::Detail {
         settle_until: settles.then(|| offset(base, record.settle_until)),
         reexecution_approved: record.reexecution_approved,
         resolved_etag: record.resolved_etag.as_ref().map(etag),
-        released_fence: record.released_fence.map(|fence| fence.get()),
+        released_fence: record.released_fence.map(Fence::get),
         released_requests: record
             .released_requests
             .iter()
@@ -186,7 +186,7 @@ fn attempt(base: Timestamp, attempt: &Attempt) -> message::Attempt {
         (offset(base, at), code)
     });
     message::Attempt {
-        attempt: attempt.attempt,
+        number: attempt.attempt,
         fence: attempt.fence.get(),
         rerun: attempt.rerun,
         holder: attempt.holder.clone(),

@@ -1,0 +1,201 @@
+//! `oncegate serve`: puts a server together, says where it is, and ends it in good order.
+
+mod store;
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
+
+use self::store::Opened;
+use crate::config::sections::LogFormat;
+use crate::config::{Config, Flags};
+use crate::domain::limits;
+use crate::service::gate::GateOptions;
+use crate::service::sweep::SweepOptions;
+use crate::telemetry::logs;
+use crate::transport::connections::ConnectionOptions;
+use crate::transport::grpc::routes::RouteOptions;
+use crate::transport::layer::auth::{Credential, Credentials};
+use crate::transport::layer::deadline::DeadlineOptions;
+use crate::transport::server::{Listeners, Server, ServerOptions};
+
+/// How long the store may take to close once nothing is under way.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Serves the gate.
+#[derive(Debug, clap::Args)]
+pub struct ServeArgs {
+    /// A TOML file with settings; `--print-config` shows all of them.
+    #[arg(long, env = "ONCEGATE_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Prints the configuration in force as TOML, without secrets, and ends.
+    #[arg(long)]
+    pub print_config: bool,
+    /// Where the records are: `sqlite://PATH`, `postgres://…` or `memory://`.
+    #[arg(long, value_name = "URL")]
+    pub database_url: Option<String>,
+    /// Where gRPC is served.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// Where health and metrics are served.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub http_listen: Option<SocketAddr>,
+    /// What is logged, e.g. `info` or `debug`.
+    #[arg(long, value_name = "FILTER")]
+    pub log: Option<String>,
+    /// Lets anybody do everything from anywhere, without tokens.
+    #[arg(long)]
+    pub insecure: bool,
+}
+
+impl ServeArgs {
+    fn flags(&self) -> Flags {
+        let mut flags = Flags::new();
+        let mut text = |key, value: Option<String>| {
+            flags.extend(value.map(|value| (key, value.into())));
+        };
+        text("database.url", self.database_url.clone());
+        text("listen.grpc", self.listen.map(|at| at.to_string()));
+        text("listen.http", self.http_listen.map(|at| at.to_string()));
+        text("log.filter", self.log.clone());
+        if self.insecure {
+            flags.push(("auth.insecure", true.into()));
+        }
+        flags
+    }
+}
+
+/// Serves until it is told to end.
+///
+/// # Errors
+///
+/// The configuration, the store or an address cannot be used; the text says what to do.
+pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
+    let config = crate::config::read(args.config.as_deref(), std::env::vars(), args.flags())?;
+    if args.print_config {
+        return print(&config.shown()?);
+    }
+    logs::start(log_format(config.log.format), &config.log.filter);
+    // Told to end from here on, also while the store is being opened.
+    let mut told = Told::new()?;
+    let listeners = Listeners::bind(config.listen.grpc, config.listen.http).await?;
+    let opened = tokio::select! {
+        opened = Opened::open(&config.database.url) => opened?,
+        () = told.until_the_end() => return Ok(()),
+    };
+    let mut server = Server::start(opened.store(), listeners, options(&config)?).await?;
+    announce(&config, &server);
+    let failure = tokio::select! {
+        () = told.until_the_end() => None,
+        failure = server.failed() => Some(failure),
+    };
+    tracing::info!("ending: no new calls, and those under way come to their end");
+    server.drain().await;
+    if timeout(CLOSE_TIME_MAX, opened.close()).await.is_err() {
+        tracing::warn!("the store was not closed within {CLOSE_TIME_MAX:?}");
+    }
+    tracing::info!("ended");
+    failure.map_or(Ok(()), Err)
+}
+
+/// The signals that end a server.
+struct Told {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Told {
+    fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).context("SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt()).context("SIGINT")?,
+        })
+    }
+
+    async fn until_the_end(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+fn options(config: &Config) -> anyhow::Result<ServerOptions> {
+    let credentials: Result<Vec<_>, _> = config
+        .tokens
+        .iter()
+        .map(|token| {
+            let (sha256, caller) = token.resolve()?;
+            Ok(Credential { sha256, caller })
+        })
+        .collect();
+    let credentials = credentials.map_err(|problems: Vec<String>| {
+        anyhow::anyhow!("a token cannot be used: {}", problems.join("; "))
+    })?;
+    Ok(ServerOptions {
+        gate: GateOptions {
+            namespaces_auto_create: config.auto_creates(),
+            waiters_max: config.limits.waiters_max,
+        },
+        sweep: SweepOptions {
+            every: config.sweep.every.0,
+            batch: config.sweep.batch,
+        },
+        routes: RouteOptions {
+            credentials: Credentials::new(credentials),
+            deadlines: DeadlineOptions {
+                default: config.deadline.default.0,
+                max: config.deadline.max.0,
+            },
+            reflection: config.listen.reflection,
+            message_bytes_max: limits::MESSAGE_BYTES_MAX,
+        },
+        connections: ConnectionOptions {
+            connections_max: config.limits.connections_max,
+            streams_max: config.limits.streams_max,
+            age_max: config.connections.age_max.0,
+            age_grace: config.connections.age_grace.0,
+            header_timeout: config.connections.header_timeout.0,
+            keepalive_every: config.connections.keepalive_every.0,
+            keepalive_timeout: config.connections.keepalive_timeout.0,
+        },
+        drain_delay: config.drain.delay.0,
+        drain_timeout: config.drain.timeout.0,
+    })
+}
+
+const fn log_format(format: LogFormat) -> logs::LogFormat {
+    match format {
+        LogFormat::Auto => logs::LogFormat::Auto,
+        LogFormat::Text => logs::LogFormat::Text,
+        LogFormat::Json => logs::LogFormat::Json,
+    }
+}
+
+fn announce(config: &Config, server: &Server) {
+    let (grpc, http) = (server.grpc_address(), server.http_address());
+    let store = config.database.url.to_string();
+    tracing::info!(%grpc, %http, store, "serving");
+    if std::io::stderr().is_terminal() {
+        let text = format!(
+            "\n  gRPC   {grpc}\n  HTTP   http://{http}\n  store  {store}\n\n\
+             Try in another terminal:\n  \
+             oncegate reserve --namespace demo --key order-1 --operation order.place\n\n"
+        );
+        // Whoever closed the terminal does not read it.
+        drop(std::io::Write::write_all(
+            &mut std::io::stderr(),
+            text.as_bytes(),
+        ));
+    }
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes())?;
+    Ok(())
+}

@@ -1,0 +1,10 @@
+//! What a server is told: defaults < TOML file < `ONCEGATE_*` < flags, checked as a whole.
+
+pub mod auth;
+pub mod database;
+pub mod read;
+pub mod sections;
+pub mod span;
+
+pub use read::{Flags, Problems, read};
+pub use sections::Config;

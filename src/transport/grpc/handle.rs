@@ -1,0 +1,61 @@
+//! What every handler does around its own three lines: who calls and until when, the owner task,
+//! and the error's status.
+
+use std::future::Future;
+
+use tokio::time::Instant;
+use tonic::{Extensions, Request, Response, Status};
+
+use super::status::{Asked, status};
+use crate::domain::caller::Caller;
+use crate::service::error::ServiceError;
+use crate::service::gate::{Call, Gate};
+use crate::transport::layer::deadline::Deadline;
+use crate::transport::layer::trace::TraceId;
+use crate::transport::owner::Owner;
+
+/// A gate and the tasks that work on it; what each gRPC service is made of.
+#[derive(Debug, Clone)]
+pub struct Handler {
+    pub(super) gate: Gate,
+    owner: Owner,
+}
+
+impl Handler {
+    /// A handler for a gate, whose work `owner` keeps count of.
+    pub const fn new(gate: Gate, owner: Owner) -> Self {
+        Self { gate, owner }
+    }
+
+    /// Answers in a task that outlives the call.
+    pub(super) async fn owned<Q, A, F>(
+        &self,
+        request: Request<Q>,
+        asked: Asked,
+        work: impl FnOnce(Gate, Call, Q) -> F,
+    ) -> Result<Response<A>, Status>
+    where
+        A: Send + 'static,
+        F: Future<Output = Result<A, ServiceError>> + Send + 'static,
+    {
+        let (_, extensions, message) = request.into_parts();
+        let call = call(&extensions).map_err(|error| status(&error, &asked))?;
+        let work = work(self.gate.clone(), call, message);
+        let answer = self.owner.run(work).await;
+        answer
+            .map(Response::new)
+            .map_err(|error| status(&error, &asked))
+    }
+}
+
+/// Who calls and until when, as the layers found out. Without them nothing is answered.
+pub(super) fn call(extensions: &Extensions) -> Result<Call, ServiceError> {
+    let caller = extensions.get::<Caller>();
+    let deadline = extensions.get::<Deadline>();
+    let trace = extensions.get::<TraceId>();
+    Ok(Call {
+        caller: caller.ok_or(ServiceError::Unauthenticated)?.clone(),
+        deadline: deadline.map_or_else(Instant::now, |deadline| deadline.0),
+        trace_id: trace.map_or_else(String::new, |trace| trace.0.clone()),
+    })
+}

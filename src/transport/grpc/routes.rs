@@ -1,0 +1,84 @@
+//! All gRPC services of a server, behind the layers.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use tonic::codec::CompressionEncoding;
+use tonic::service::Routes;
+use tonic_health::pb::health_server::HealthServer;
+use tonic_health::server::{HealthReporter, HealthService};
+use tonic_reflection::server::Builder;
+
+use super::handle::Handler;
+use crate::proto::FILE_DESCRIPTOR_SET;
+use crate::proto::v1::admin_service_server::AdminServiceServer;
+use crate::proto::v1::gate_service_server::GateServiceServer;
+use crate::proto::v1::support_service_server::SupportServiceServer;
+use crate::telemetry::metrics::Metrics;
+use crate::transport::layer::auth::{Credentials, authenticate};
+use crate::transport::layer::deadline::{self, DeadlineOptions};
+use crate::transport::layer::{panics, refusals, trace};
+
+/// The largest answer: a single record with everything in it, or a batch's.
+const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// What the routes of a server are made of.
+#[derive(Debug)]
+pub struct RouteOptions {
+    /// Who may call.
+    pub credentials: Credentials,
+    /// How long a call may take.
+    pub deadlines: DeadlineOptions,
+    /// Whether the server describes itself.
+    pub reflection: bool,
+    /// Bytes of one message that is taken, after it is inflated.
+    pub message_bytes_max: usize,
+}
+
+/// All services of one handler.
+///
+/// # Errors
+///
+/// The descriptors cannot be read; a defect of the build.
+pub fn routes(
+    handler: &Handler,
+    health: HealthReporter,
+    metrics: Arc<Metrics>,
+    options: RouteOptions,
+) -> anyhow::Result<Router> {
+    macro_rules! served {
+        ($server:ident) => {
+            $server::new(handler.clone())
+                .accept_compressed(CompressionEncoding::Gzip)
+                .send_compressed(CompressionEncoding::Gzip)
+                .max_decoding_message_size(options.message_bytes_max)
+                .max_encoding_message_size(ANSWER_BYTES_MAX)
+        };
+    }
+    let health = HealthServer::new(HealthService::from_health_reporter(health))
+        .accept_compressed(CompressionEncoding::Gzip)
+        .send_compressed(CompressionEncoding::Gzip);
+    let mut routes = Routes::new(served!(GateServiceServer))
+        .add_service(served!(AdminServiceServer))
+        .add_service(served!(SupportServiceServer))
+        .add_service(health);
+    if options.reflection {
+        let describe = || {
+            Builder::configure()
+                .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        let v1 = describe().build_v1()?;
+        let v1alpha = describe().build_v1alpha()?;
+        routes = routes.add_service(v1).add_service(v1alpha);
+    }
+    // The last one added is the outermost.
+    Ok(routes
+        .into_axum_router()
+        .layer(from_fn(refusals::explain))
+        .layer(from_fn_with_state(options.credentials, authenticate))
+        .layer(from_fn_with_state(options.deadlines, deadline::keep))
+        .layer(from_fn(panics::answer))
+        .layer(from_fn_with_state(metrics, trace::follow)))
+}

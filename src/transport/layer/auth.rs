@@ -1,0 +1,86 @@
+//! Who calls: static bearer tokens. Health and reflection ask for none.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::domain::caller::Caller;
+use crate::service::error::ServiceError;
+use crate::transport::grpc::status::{Asked, status};
+
+/// The services that anybody may ask.
+const FREE: [&str; 2] = ["/grpc.health.v1.Health/", "/grpc.reflection."];
+
+/// One token's digest, and whom it makes of its bearer.
+#[derive(Clone)]
+pub struct Credential {
+    /// SHA-256 of the token.
+    pub sha256: [u8; 32],
+    /// The bearer.
+    pub caller: Caller,
+}
+
+impl std::fmt::Debug for Credential {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Credential({:?})", self.caller)
+    }
+}
+
+/// The tokens of this server. Without any, everybody is an administrator.
+#[derive(Debug, Clone, Default)]
+pub struct Credentials(Arc<[Credential]>);
+
+impl Credentials {
+    /// Takes the tokens.
+    pub fn new(credentials: Vec<Credential>) -> Self {
+        Self(credentials.into())
+    }
+
+    /// How many tokens there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
+        if self.0.is_empty() {
+            return Some(Caller::anyone());
+        }
+        let header = headers.get(AUTHORIZATION)?.to_str().ok()?;
+        let (scheme, token) = header.split_once(' ')?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        let given: [u8; 32] = Sha256::digest(token.trim()).into();
+        // All are compared, so that the time taken does not tell which one was near.
+        let mut found = None;
+        for credential in self.0.iter() {
+            if credential.sha256.ct_eq(&given).into() {
+                found = Some(&credential.caller);
+            }
+        }
+        found.cloned()
+    }
+}
+
+/// Names the caller, or refuses the call before anything of it is read.
+pub async fn authenticate(
+    State(credentials): State<Credentials>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let path = request.uri().path();
+    if FREE.iter().any(|free| path.starts_with(free)) {
+        return next.run(request).await;
+    }
+    let Some(caller) = credentials.caller(request.headers()) else {
+        return status(&ServiceError::Unauthenticated, &Asked::default()).into_http();
+    };
+    request.extensions_mut().insert(caller);
+    next.run(request).await
+}

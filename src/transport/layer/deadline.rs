@@ -1,0 +1,114 @@
+//! Until when an answer is of use: the call's own `grpc-timeout`, or the server's default.
+
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::HeaderMap;
+use tokio::time::{Instant, timeout_at};
+use tonic::{Code, Status};
+
+const HEADER: &str = "grpc-timeout";
+/// The part of a call's time that is kept for a handler's own answer, e.g. that the outcome of a
+/// write is not known, to reach its caller.
+const ANSWER_TIME_MAX: Duration = Duration::from_millis(50);
+const ANSWER_SHARE: u32 = 10;
+
+/// When a handler must have answered.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadline(pub Instant);
+
+/// What a server decides about deadlines.
+#[derive(Debug, Clone, Copy)]
+pub struct DeadlineOptions {
+    /// For calls that name none.
+    pub default: Duration,
+    /// The longest.
+    pub max: Duration,
+}
+
+/// Passes the deadline on, and answers when it is over. What a handler has begun by then goes on in
+/// its owner task.
+pub async fn keep(
+    State(options): State<DeadlineOptions>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let started = Instant::now();
+    let given = match timeout(request.headers()) {
+        Ok(given) => given.unwrap_or(options.default),
+        Err(refusal) => return refusal.into_http(),
+    };
+    let time = given.min(options.max);
+    if time.is_zero() {
+        return exceeded().into_http();
+    }
+    let end = started + time;
+    let answer_time = (time / ANSWER_SHARE).min(ANSWER_TIME_MAX);
+    request.extensions_mut().insert(Deadline(end - answer_time));
+    match timeout_at(end, next.run(request)).await {
+        Ok(response) => response,
+        Err(_elapsed) => exceeded().into_http(),
+    }
+}
+
+fn exceeded() -> Status {
+    Status::new(Code::DeadlineExceeded, "the call's deadline is over")
+}
+
+/// At most eight digits and a unit, as gRPC over HTTP/2 has it.
+fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Status> {
+    let Some(header) = headers.get(HEADER) else {
+        return Ok(None);
+    };
+    let malformed = || Status::invalid_argument("the header grpc-timeout is malformed");
+    let text = header.to_str().map_err(|_not_text| malformed())?;
+    let (digits, unit) = text
+        .split_at_checked(text.len().saturating_sub(1))
+        .ok_or_else(malformed)?;
+    let plain = (1..=8).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+    let number: u64 = digits
+        .parse()
+        .ok()
+        .filter(|_| plain)
+        .ok_or_else(malformed)?;
+    match unit {
+        "H" => Ok(Some(Duration::from_secs(number * 3600))),
+        "M" => Ok(Some(Duration::from_secs(number * 60))),
+        "S" => Ok(Some(Duration::from_secs(number))),
+        "m" => Ok(Some(Duration::from_millis(number))),
+        "u" => Ok(Some(Duration::from_micros(number))),
+        "n" => Ok(Some(Duration::from_nanos(number))),
+        _ => Err(malformed()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_eight_digits_and_a_unit_and_nothing_else() {
+        for (text, want) in [
+            ("1H", Some(Duration::from_secs(3600))),
+            ("2M", Some(Duration::from_secs(120))),
+            ("99999999S", Some(Duration::from_secs(99_999_999))),
+            ("15m", Some(Duration::from_millis(15))),
+            ("7u", Some(Duration::from_micros(7))),
+            ("0n", Some(Duration::ZERO)),
+            ("", None),
+            ("S", None),
+            ("1", None),
+            ("-1S", None),
+            ("+1S", None),
+            ("1.5S", None),
+            ("123456789S", None),
+            ("1 S", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(HEADER, text.parse().expect("a header"));
+            assert_eq!(timeout(&headers).ok().flatten(), want, "{text:?}");
+        }
+    }
+}

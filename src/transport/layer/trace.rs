@@ -1,0 +1,114 @@
+//! The trace that a call belongs to (W3C Trace Context, `traceparent`), its span, and how long it
+//! took.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::HeaderMap;
+use tokio::time::Instant;
+use tonic::{Code, Status};
+use tracing::Instrument;
+
+use crate::telemetry::metrics::Metrics;
+
+/// 32 lower-case hexadecimal digits; the trace of the call.
+#[derive(Debug, Clone)]
+pub struct TraceId(pub String);
+
+/// Follows a call from its arrival to its answer.
+pub async fn follow(
+    State(metrics): State<Arc<Metrics>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let started = Instant::now();
+    let method = request.uri().path().to_owned();
+    let trace_id = trace_id(request.headers());
+    let span = tracing::info_span!(
+        "rpc",
+        method,
+        trace_id = trace_id.as_ref().map(|id| id.0.as_str())
+    );
+    if let Some(trace_id) = trace_id {
+        request.extensions_mut().insert(trace_id);
+    }
+    let response = next.run(request).instrument(span).await;
+    let code = Status::from_header_map(response.headers()).map_or(Code::Ok, |s| s.code());
+    // What is not implemented can have any name: one label for all of them.
+    let method = if code == Code::Unimplemented {
+        "other"
+    } else {
+        method.trim_start_matches('/')
+    };
+    metrics.rpc(method, name(code), started.elapsed());
+    response
+}
+
+/// `00-<trace id>-<parent id>-<flags>`; later versions may add to its end. All zeros is none.
+fn trace_id(headers: &HeaderMap) -> Option<TraceId> {
+    let header = headers.get("traceparent")?.to_str().ok()?;
+    let mut parts = header.split('-');
+    let (version, id) = (parts.next()?, parts.next()?);
+    let hex = |text: &str| {
+        text.bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    };
+    let valid = version.len() == 2
+        && hex(version)
+        && version != "ff"
+        && id.len() == 32
+        && hex(id)
+        && id.bytes().any(|b| b != b'0');
+    valid.then(|| TraceId(id.to_owned()))
+}
+
+const fn name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_valid_traceparent_names_a_trace() {
+        const ID: &str = "0af7651916cd43dd8448eb211c80319c";
+        for (header, valid) in [
+            (format!("00-{ID}-b7ad6b7169203331-01"), true),
+            (format!("01-{ID}-b7ad6b7169203331-01-more"), true),
+            (format!("ff-{ID}-b7ad6b7169203331-01"), false),
+            (
+                format!("00-{}-b7ad6b7169203331-01", ID.to_uppercase()),
+                false,
+            ),
+            (format!("00-{}-b7ad6b7169203331-01", "0".repeat(32)), false),
+            (format!("00-{}-b7ad6b7169203331-01", &ID[1..]), false),
+            (String::new(), false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert("traceparent", header.parse().expect("a header"));
+            let got = trace_id(&headers).map(|id| id.0);
+            assert_eq!(got.as_deref(), valid.then_some(ID), "{header}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What stands between the wire and the services: gRPC, HTTP, and the server that carries both.
+
+pub mod connections;
+pub mod grpc;
+pub mod http;
+pub mod layer;
+pub mod owner;
+pub mod readiness;
+pub mod server;

@@ -1,0 +1,161 @@
+//! What is particular to the Postgres store: its schema, its settings, its connections. What every
+//! store must do is in the conformance suite. Every test runs on each supported server.
+
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a helper that fails fails its test"
+)]
+
+mod connection;
+mod pooler;
+mod schema;
+mod sweep;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use oncegate::domain::command::{Answer, Command, Complete, Reserve, ReserveVerdict};
+use oncegate::domain::key::RecordKey;
+use oncegate::domain::outcome::{Outcome, OutcomeStatus};
+use oncegate::domain::policy::Terms;
+use oncegate::domain::record::RequestId;
+use oncegate::domain::token::Token;
+use oncegate::port::store::{Store, StoreError};
+use oncegate::store::postgres::{self, PostgresOptions, PostgresStore};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+
+/// A database of a test's own on one of the servers.
+struct Database {
+    server: String,
+    name: String,
+    url: String,
+}
+
+impl Database {
+    /// One empty database on each supported server.
+    async fn on_each_server() -> Vec<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let mut databases = Vec::new();
+        for variable in ["ONCEGATE_TEST_POSTGRES_15", "ONCEGATE_TEST_POSTGRES_18"] {
+            let server = std::env::var(variable)
+                .unwrap_or_else(|_| panic!("{variable} must name a server: see scripts/test"));
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("oncegate_it_{}_{count}", std::process::id());
+            let (base, _) = server.rsplit_once('/').expect("the URL names a database");
+            let url = format!("{base}/{name}");
+            let database = Self { server, name, url };
+            database
+                .on_server(&format!("CREATE DATABASE {}", database.name))
+                .await;
+            databases.push(database);
+        }
+        databases
+    }
+
+    /// The same, each with the schema.
+    async fn migrated() -> Vec<Self> {
+        let databases = Self::on_each_server().await;
+        for database in &databases {
+            postgres::migrate(&database.url)
+                .await
+                .expect("an empty database migrates");
+        }
+        databases
+    }
+
+    fn options(&self) -> PostgresOptions {
+        PostgresOptions {
+            connections: 4,
+            ..PostgresOptions::new(self.url.clone())
+        }
+    }
+
+    fn store(&self) -> PostgresStore {
+        PostgresStore::connect(&self.options()).expect("the URL can be read")
+    }
+
+    async fn connection(&self) -> PgConnection {
+        PgConnection::connect(&self.url)
+            .await
+            .expect("the server is up")
+    }
+
+    /// Runs statements inside the database.
+    async fn run(&self, statements: &str) {
+        let mut connection = self.connection().await;
+        connection
+            .execute(AssertSqlSafe(statements.to_owned()))
+            .await
+            .expect(statements);
+    }
+
+    async fn on_server(&self, statement: &str) {
+        let mut server = PgConnection::connect(&self.server)
+            .await
+            .expect("the server is up");
+        server
+            .execute(AssertSqlSafe(statement.to_owned()))
+            .await
+            .expect(statement);
+    }
+
+    async fn drop(self) {
+        self.on_server(&format!("DROP DATABASE {} WITH (FORCE)", self.name))
+            .await;
+    }
+}
+
+fn key(name: &str) -> RecordKey {
+    RecordKey::parse("billing", "live", "acme", name).expect("a valid identity")
+}
+
+fn reserve(name: &str, request: u8) -> Command {
+    Command::Reserve(Box::new(Reserve {
+        key: key(name),
+        operation: "invoice.create".to_owned(),
+        fingerprint: None,
+        request_id: RequestId::from_bytes([request; 16]),
+        lease: Duration::from_secs(30),
+        holder: "test".to_owned(),
+        trace_id: String::new(),
+        attributes: BTreeMap::new(),
+        can_recover: true,
+        terms: Terms::default(),
+    }))
+}
+
+/// Reserves a new key and gives the reservation's token.
+async fn granted(store: &PostgresStore, name: &str) -> Token {
+    let answer = store
+        .apply(reserve(name, 1))
+        .await
+        .expect("the store is up");
+    let Answer::Reserve(reserved) = answer else {
+        panic!("{answer:?}");
+    };
+    let ReserveVerdict::Granted(grant) = reserved.verdict else {
+        panic!("{reserved:?}");
+    };
+    Token {
+        generation: grant.generation,
+        fence: grant.fence,
+    }
+}
+
+/// Reserves a new key and completes it.
+async fn completed(store: &PostgresStore, name: &str) {
+    let token = granted(store, name).await;
+    let (text, payload) = (String::new, b"done".to_vec());
+    let status = OutcomeStatus::Succeeded;
+    let outcome = Outcome::reported(status, payload, text(), text(), Vec::new(), None);
+    let complete = Complete {
+        key: key(name),
+        token,
+        outcome,
+        retention: None,
+    };
+    let answer = store.apply(Command::Complete(Box::new(complete))).await;
+    assert!(matches!(answer, Ok(Answer::Complete(_))), "{answer:?}");
+}
