@@ -2,6 +2,7 @@
 //! or loses the answer to a request that the server has already carried out. It knows nothing of
 //! the protocol that it carries.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 /// What the proxy does with every connection, old and new.
@@ -41,11 +42,11 @@ pub struct ChaosProxy {
 #[derive(Debug)]
 struct Wires {
     mode: watch::Sender<Mode>,
-    cuts: watch::Sender<u64>,
     upstream: Mutex<SocketAddr>,
     lose_answer_to: Mutex<Option<Vec<u8>>>,
     accepted: AtomicU64,
-    open: AtomicU64,
+    /// What cuts each open connection, by its number.
+    open: Mutex<BTreeMap<u64, Arc<Notify>>>,
     answers_lost: AtomicU64,
 }
 
@@ -61,11 +62,10 @@ impl ChaosProxy {
         let first = listen(address)?;
         let wires = Arc::new(Wires {
             mode: watch::Sender::new(Mode::Forward),
-            cuts: watch::Sender::new(0),
             upstream: Mutex::new(upstream),
             lose_answer_to: Mutex::default(),
             accepted: AtomicU64::new(0),
-            open: AtomicU64::new(0),
+            open: Mutex::default(),
             answers_lost: AtomicU64::new(0),
         });
         let accepting = tokio::spawn(accept(Arc::clone(&wires), address, first)).abort_handle();
@@ -88,10 +88,22 @@ impl ChaosProxy {
     }
 
     /// Cuts every open connection both ways, by RST; the number of those that were open.
-    pub fn cut(&self) -> u64 {
-        let open = self.wires.open.load(Ordering::SeqCst);
-        self.wires.cuts.send_modify(|cuts| *cuts += 1);
-        open
+    pub fn cut(&self) -> usize {
+        let open = lock(&self.wires.open);
+        open.values().for_each(|cut| cut.notify_one());
+        open.len()
+    }
+
+    /// Cuts one of the open connections, the one that a random number picks; `false`: none is open.
+    pub fn cut_one(&self, random: u64) -> bool {
+        let open = lock(&self.wires.open);
+        let among = u64::try_from(open.len()).unwrap_or(u64::MAX);
+        let picked = random.checked_rem(among).and_then(|nth| usize::try_from(nth).ok());
+        let picked = picked.and_then(|nth| open.values().nth(nth));
+        picked.is_some_and(|cut| {
+            cut.notify_one();
+            true
+        })
     }
 
     /// Passes the next write that holds these bytes on to the server, drops the server's answer to
@@ -111,8 +123,8 @@ impl ChaosProxy {
     }
 
     /// How many connections are open.
-    pub fn open(&self) -> u64 {
-        self.wires.open.load(Ordering::SeqCst)
+    pub fn open(&self) -> usize {
+        lock(&self.wires.open).len()
     }
 }
 
@@ -174,32 +186,36 @@ async fn accept(wires: Arc<Wires>, address: SocketAddr, first: TcpListener) {
             changed = mode.changed() => if changed.is_err() { return },
             _ = connections.join_next(), if !connections.is_empty() => {}
             accepted = next => if let Ok((client, _)) = accepted {
-                wires.accepted.fetch_add(1, Ordering::SeqCst);
                 connections.spawn(connect(Arc::clone(&wires), client));
             },
         }
     }
 }
 
-/// Counts a connection for as long as it lives.
-struct Open<'a>(&'a AtomicU64);
+/// Lists a connection for as long as it lives.
+struct Open<'a> {
+    wires: &'a Wires,
+    number: u64,
+    cut: Arc<Notify>,
+}
 
 impl<'a> Open<'a> {
-    fn count(counter: &'a AtomicU64) -> Self {
-        counter.fetch_add(1, Ordering::SeqCst);
-        Self(counter)
+    fn list(wires: &'a Wires) -> Self {
+        let number = wires.accepted.fetch_add(1, Ordering::SeqCst);
+        let cut = Arc::new(Notify::new());
+        lock(&wires.open).insert(number, Arc::clone(&cut));
+        Self { wires, number, cut }
     }
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        lock(&self.wires.open).remove(&self.number);
     }
 }
 
 async fn connect(wires: Arc<Wires>, mut client: TcpStream) {
-    let _open = Open::count(&wires.open);
-    let mut cuts = wires.cuts.subscribe();
+    let open = Open::list(&wires);
     // Dropped in the middle, by whatever way, both sides see RST and not an orderly end.
     if client.set_zero_linger().is_err() {
         return;
@@ -219,7 +235,7 @@ async fn connect(wires: Arc<Wires>, mut client: TcpStream) {
     };
     tokio::select! {
         () = carrying => {}
-        _ = cuts.changed() => {}
+        () = open.cut.notified() => {}
     }
 }
 

@@ -149,6 +149,19 @@ async fn a_cut_resets_every_open_connection_and_new_ones_work() {
 }
 
 #[tokio::test]
+async fn one_connection_can_be_cut_alone() {
+    let (_echo, proxy) = proxied().await;
+    assert!(!proxy.cut_one(7));
+    let (mut one, mut two) = (client(&proxy).await, client(&proxy).await);
+    echoes(&mut one, b"x").await.unwrap();
+    echoes(&mut two, b"x").await.unwrap();
+    assert!(proxy.cut_one(1));
+    is_cut(&mut two).await;
+    echoes(&mut one, b"x").await.unwrap();
+    assert_eq!((proxy.open(), proxy.accepted()), (1, 2));
+}
+
+#[tokio::test]
 async fn a_delay_holds_each_piece_back() {
     let (_echo, proxy) = proxied().await;
     let mut stream = client(&proxy).await;
