@@ -1,6 +1,8 @@
 //! A Postgres server of a test's own, that may be made read-only, turned into a standby and
 //! promoted without disturbing any other test.
 
+#![expect(clippy::panic, reason = "a missing program fails the test")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
