@@ -1,5 +1,6 @@
 //! Oncegate: idempotency as a service. ARCHITECTURE.md is the map.
 
+pub mod cmd;
 pub mod config;
 pub mod domain;
 pub mod port;
@@ -7,4 +8,6 @@ pub mod proto;
 pub mod service;
 pub mod store;
 pub mod telemetry;
+#[cfg(feature = "test-util")]
+pub mod testkit;
 pub mod transport;

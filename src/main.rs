@@ -1,2 +1,7 @@
 //! Oncegate: idempotency as a service. See `oncegate --help`.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    oncegate::cmd::main()
+}

@@ -5,6 +5,8 @@ pub mod database;
 pub mod read;
 pub mod sections;
 pub mod span;
+#[cfg(test)]
+mod tests;
 
 pub use read::{Flags, Problems, read};
 pub use sections::Config;

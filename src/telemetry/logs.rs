@@ -22,8 +22,8 @@ pub enum LogFormat {
 
 /// Starts logging for this process. A second call changes nothing.
 pub fn start(format: LogFormat, filter: &str) {
-    // Postgres notices of our own migrations say nothing that a person must act on.
-    let filter = EnvFilter::try_new(format!("{filter},sqlx=warn,sqlx::postgres::notice=warn"))
+    // What drivers and migrators tell of themselves is nothing that a person must act on.
+    let filter = EnvFilter::try_new(format!("{filter},sqlx=warn,rusqlite_migration=warn"))
         .unwrap_or_else(|_unreadable| EnvFilter::new("info"));
     let json = match format {
         LogFormat::Auto => !std::io::stderr().is_terminal(),

@@ -1,5 +1,16 @@
 //! The one integration binary: everything that needs a store, a server or a process of its own.
 //! A store or server that is missing makes its tests fail.
 
+#![expect(clippy::panic, reason = "a test that fails panics, in its helpers too")]
+
+mod cli;
+mod cli_admin;
+mod cli_records;
+mod cli_run;
+mod cli_run_crash;
+mod conformance;
 mod postgres;
+mod property;
+mod protocol_table;
+mod rpc;
 mod sqlite;

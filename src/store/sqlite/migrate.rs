@@ -16,6 +16,18 @@ const STEPS: &[M<'static>] = &[M::up(include_str!(
     "../../../migrations/sqlite/0001_records.down.sql"
 ))];
 
+/// The version that this program works with.
+pub const SCHEMA_VERSION: usize = STEPS.len();
+
+/// The version of a file's schema; zero: there are no tables. The file must exist.
+///
+/// # Errors
+///
+/// `Unusable`: the schema is newer than this version of the program knows. Repeating is safe.
+pub fn schema_version(path: &Path) -> Result<usize, StoreError> {
+    known_version(&open::connect(path)?)
+}
+
 /// Takes the schema of a file that no store has open back to `version`; zero: no tables at all.
 ///
 /// # Errors
@@ -36,13 +48,13 @@ pub fn back_to(path: &Path, version: usize) -> Result<(), StoreError> {
 /// Brings the schema up to date.
 pub(super) fn up(connection: &mut Connection) -> Result<(), StoreError> {
     connection.set_transaction_behavior(TransactionBehavior::Immediate);
-    if known_version(connection)? == STEPS.len() {
+    if known_version(connection)? == SCHEMA_VERSION {
         return Ok(());
     }
     let migrated = Migrations::from_slice(STEPS).to_latest(connection);
     match migrated {
         // Another process that opened the same file did it meanwhile: ours found its tables.
-        Err(_) if known_version(connection)? == STEPS.len() => Ok(()),
+        Err(_) if known_version(connection)? == SCHEMA_VERSION => Ok(()),
         Err(failure) => Err(of(failure)),
         Ok(()) => Ok(()),
     }
@@ -50,7 +62,7 @@ pub(super) fn up(connection: &mut Connection) -> Result<(), StoreError> {
 
 fn known_version(connection: &Connection) -> Result<usize, StoreError> {
     let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let known = STEPS.len();
+    let known = SCHEMA_VERSION;
     match usize::try_from(found) {
         Ok(found) if found <= known => Ok(found),
         Ok(_) | Err(_) => Err(StoreError::Unusable(format!(

@@ -91,8 +91,8 @@ mod tests {
     #[test]
     fn a_timeout_is_eight_digits_and_a_unit_and_nothing_else() {
         for (text, want) in [
-            ("1H", Some(Duration::from_secs(3600))),
-            ("2M", Some(Duration::from_secs(120))),
+            ("1H", Some(Duration::from_hours(1))),
+            ("2M", Some(Duration::from_mins(2))),
             ("99999999S", Some(Duration::from_secs(99_999_999))),
             ("15m", Some(Duration::from_millis(15))),
             ("7u", Some(Duration::from_micros(7))),

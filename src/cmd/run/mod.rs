@@ -1,0 +1,186 @@
+//! `oncegate run`: gates a command. One caller runs it; everyone after gets its output and exit code.
+
+mod child;
+mod lease;
+mod outcome;
+mod report;
+mod reserve;
+mod signals;
+
+use std::time::Duration;
+
+use clap::Args;
+
+use self::signals::Signals;
+use super::args::{self, ServerArgs, TenancyArgs};
+use super::client::Client;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output;
+use super::reserve::FingerprintArgs;
+use crate::proto::v1;
+
+/// Run a command once per key, and replay its output and exit code to everyone after.
+///
+/// The first caller runs the command; while it runs, the right is renewed. A later call with the
+/// same key does not run it: it prints what the first one printed and ends with its exit code. If
+/// the server cannot be reached, nothing is run.
+///
+/// A command that was killed, or whose `oncegate run` was, may have done its work or not. The next
+/// call says so, parks the record for a person and runs nothing; with --repeatable, it runs the
+/// command again.
+///
+/// The command finds its fence in `ONCEGATE_FENCE`, and in `ONCEGATE_DOWNSTREAM_KEY` a key that is the
+/// same at every attempt: send it to other services as their idempotency key.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  oncegate run --key \"backup-$(date +%F)\" -- ./backup.sh --all
+  oncegate run --key ordre-10422 --fingerprint-file order.json --wait 1m -- ./send-invoice.sh order.json
+  oncegate run --key \"sync-$(date +%FT%H)\" --repeatable -- rsync -a /srv/ backup:/srv/")]
+pub(crate) struct RunArgs {
+    /// The idempotency key: made of what the run is about, e.g. job and day, never of a random id.
+    #[arg(long, value_name = "KEY")]
+    key: String,
+
+    /// What the effect is.
+    #[arg(long, value_name = "NAME", default_value = "run")]
+    operation: String,
+
+    /// What the run is; without it, the command line itself.
+    #[command(flatten)]
+    fingerprint: FingerprintArgs,
+
+    /// Running the command twice is harmless: after a crash it is run again.
+    #[arg(long)]
+    repeatable: bool,
+
+    /// How long the right is held without a renewal; it is renewed three times as often.
+    #[arg(long, value_name = "DURATION", value_parser = args::second_or_more, default_value = "60s")]
+    lease: Duration,
+
+    /// How long to wait for another call that runs the same command.
+    #[arg(long, value_name = "DURATION", value_parser = args::duration, default_value = "0s")]
+    wait: Duration,
+
+    /// The most that is kept of standard output and standard error together, as it is stored.
+    #[arg(long, value_name = "BYTES", default_value_t = 200 * 1024, value_parser = outcome::limit())]
+    max_output: u32,
+
+    /// How long to go on trying to report the end of the command to a server that does not answer.
+    #[arg(long, value_name = "DURATION", value_parser = args::positive, default_value = "5m")]
+    report_timeout: Duration,
+
+    /// Who runs it, for support; the machine's name and the process id if not given.
+    #[arg(long, value_name = "NAME")]
+    holder: Option<String>,
+
+    /// The command and its arguments.
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    command: Vec<std::ffi::OsString>,
+
+    #[command(flatten)]
+    tenancy: TenancyArgs,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// One gated run: what all its steps share.
+struct Run {
+    client: Client,
+    key: v1::RecordKey,
+    args: RunArgs,
+}
+
+/// What is to be done after Reserve.
+enum Next {
+    /// Run the command under this reservation.
+    Execute(lease::Held),
+    /// The command has run: replay it.
+    Replay(Box<v1::Replay>),
+}
+
+pub(crate) async fn run(args: RunArgs) -> Result<Exit, Failure> {
+    let key = args.tenancy.record(&args.key)?;
+    // Listening from here on: a signal that comes while the right is asked for must not leave a
+    // record that looks as if the command had been started.
+    let mut signals = Signals::listen()?;
+    let client = Client::connect(&args.server).await?;
+    let run = Run { client, key, args };
+    let request = run.request()?;
+    let next = tokio::select! {
+        biased;
+        next = run.reserve(request.clone()) => next?,
+        Some(signal) = signals.next() => {
+            run.withdraw(request, &signal.before_start()).await;
+            return Ok(signal.exit());
+        }
+    };
+    match next {
+        Next::Replay(found) => outcome::replay(&found),
+        Next::Execute(held) => run.execute(held, &mut signals).await,
+    }
+}
+
+impl Run {
+    async fn execute(&self, held: lease::Held, signals: &mut Signals) -> Result<Exit, Failure> {
+        let token = held.token.clone();
+        if let Some(signal) = signals.pending() {
+            self.release(&token, &signal.before_start()).await;
+            return Ok(signal.exit());
+        }
+        let child = match child::spawn(&self.args, &held) {
+            Ok(child) => child,
+            Err(error) => return Ok(self.not_started(&token, &error).await),
+        };
+        let heartbeat = held.keep(self.client.clone(), self.key.clone(), self.args.lease);
+        let finished = child.finish(signals).await;
+        heartbeat.stop();
+        let finished = finished?;
+        match finished.ended {
+            child::Ended::Code(code) => {
+                let outcome = outcome::of(code, &finished, self.args.max_output);
+                self.report(&token, outcome, code, signals).await?;
+                Ok(Exit::Command(code))
+            }
+            child::Ended::Killed(signal) => Ok(self.killed(&token, signal).await),
+        }
+    }
+
+    /// The command was not started: provably nothing happened.
+    async fn not_started(&self, token: &str, error: &std::io::Error) -> Exit {
+        let name = self.args.command.first().map(|name| name.to_string_lossy());
+        let problem = format!("{}: {error}", name.unwrap_or_default());
+        output::note(&problem);
+        self.release(token, &format!("the command could not be started: {error}"))
+            .await;
+        // As a shell does: not found, or found and not to be executed.
+        if error.kind() == std::io::ErrorKind::NotFound {
+            Exit::Command(127)
+        } else {
+            Exit::Command(126)
+        }
+    }
+
+    /// The command was killed: what it did is not known, so nothing is completed.
+    async fn killed(&self, token: &str, signal: i32) -> Exit {
+        let what = format!("the command was killed by signal {signal}; what it did is not known");
+        if self.args.repeatable {
+            let next = "the next run starts it again, once the lease is out";
+            output::note(&format!("{what}: {next}"));
+        } else if self.park(token, &what).await {
+            output::note(&format!("{what}: the record is parked"));
+            output::note(&self.resolve_hint());
+        } else {
+            output::note(&format!("{what}: the next run will park the record"));
+        }
+        signals::exit_of(signal)
+    }
+
+    fn resolve_hint(&self) -> String {
+        format!(
+            "find out, then: oncegate resolve {} --happened | --nothing-happened --reason …",
+            self.args.key
+        )
+    }
+}

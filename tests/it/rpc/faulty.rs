@@ -1,0 +1,112 @@
+//! A store that fails, panics or holds calls back when it is told to. Unlike a real one it does not
+//! finish what its caller gave up.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use oncegate::domain::command::{Answer, Command};
+use oncegate::domain::key::RecordKey;
+use oncegate::domain::namespace::Namespace;
+use oncegate::domain::token::TokenSecrets;
+use oncegate::port::clock::Clock;
+use oncegate::port::store::{AuditEntry, Health, Reading, Store, StoreError, Swept};
+use oncegate::store::memory::MemoryStore;
+use tokio::sync::Semaphore;
+
+#[derive(Debug)]
+pub(super) struct Faulty {
+    inner: MemoryStore,
+    fault: Mutex<Fault>,
+    /// One permit for each call that came in.
+    pub(super) came: Semaphore,
+    /// One permit lets one held call go on.
+    pub(super) go_on: Semaphore,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Fault {
+    None,
+    Fail(StoreError),
+    Panic,
+    Hold,
+}
+
+impl Faulty {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            inner: MemoryStore::new(Clock::Database),
+            fault: Mutex::new(Fault::None),
+            came: Semaphore::new(0),
+            go_on: Semaphore::new(0),
+        })
+    }
+
+    pub(super) fn set(&self, fault: Fault) {
+        *self.fault.lock().expect("not poisoned") = fault;
+    }
+
+    async fn pass(&self) -> Result<(), StoreError> {
+        let fault = self.fault.lock().expect("not poisoned").clone();
+        match fault {
+            Fault::None => Ok(()),
+            Fault::Fail(error) => Err(error),
+            Fault::Panic => panic!("the store's secret"),
+            Fault::Hold => {
+                self.came.add_permits(1);
+                self.go_on.acquire().await.expect("open").forget();
+                Ok(())
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Faulty {
+    async fn apply(&self, command: Command) -> Result<Answer, StoreError> {
+        self.pass().await?;
+        self.inner.apply(command).await
+    }
+
+    async fn read(&self, keys: Vec<RecordKey>) -> Result<Reading, StoreError> {
+        if let Fault::Fail(error) = &*self.fault.lock().expect("not poisoned") {
+            return Err(error.clone());
+        }
+        self.inner.read(keys).await
+    }
+
+    async fn sweep(&self, batch: u32) -> Result<Swept, StoreError> {
+        self.inner.sweep(batch).await
+    }
+
+    async fn namespace(&self, name: &str) -> Result<Option<Namespace>, StoreError> {
+        self.inner.namespace(name).await
+    }
+
+    async fn namespaces(&self, after: &str, limit: u32) -> Result<Vec<Namespace>, StoreError> {
+        self.inner.namespaces(after, limit).await
+    }
+
+    async fn put_namespace(&self, namespace: Namespace) -> Result<Option<Namespace>, StoreError> {
+        self.inner.put_namespace(namespace).await
+    }
+
+    async fn audit(
+        &self,
+        key: RecordKey,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        self.inner.audit(key, after, limit).await
+    }
+
+    async fn token_secrets(&self) -> Result<TokenSecrets, StoreError> {
+        self.inner.token_secrets().await
+    }
+
+    async fn check(&self) -> Result<Health, StoreError> {
+        if let Fault::Fail(error) = &*self.fault.lock().expect("not poisoned") {
+            return Err(error.clone());
+        }
+        self.inner.check().await
+    }
+}

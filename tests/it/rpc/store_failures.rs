@@ -1,0 +1,178 @@
+//! What a failing store looks like from outside: its own words never leave the server.
+
+use std::sync::Arc;
+
+use oncegate::port::store::StoreError;
+use oncegate::testkit::server::TestServer;
+use tonic_health::ServingStatus;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+
+use super::faulty::{Fault, Faulty};
+use super::*;
+
+const SECRET: &str = "Key (k)=(customer-4711) already exists";
+
+#[tokio::test]
+async fn each_failure_has_its_code_reason_and_retry_and_no_text_of_the_store() {
+    let store = Faulty::new();
+    let server = TestServer::start(Arc::clone(&store) as Arc<dyn Store>).await;
+    server
+        .gate()
+        .reserve(reserve("warm"))
+        .await
+        .expect("a grant");
+    let secret = || SECRET.to_owned();
+    for (error, code, reason, retry) in [
+        (
+            StoreError::Unavailable(secret()),
+            Code::Unavailable,
+            "STORE_UNAVAILABLE",
+            true,
+        ),
+        (
+            StoreError::Unusable(secret()),
+            Code::Unavailable,
+            "STORE_UNAVAILABLE",
+            true,
+        ),
+        (
+            StoreError::OutcomeUnknown(secret()),
+            Code::Unavailable,
+            "OUTCOME_UNKNOWN",
+            true,
+        ),
+        (
+            StoreError::Corrupt(secret()),
+            Code::DataLoss,
+            "CORRUPT",
+            false,
+        ),
+    ] {
+        store.set(Fault::Fail(error));
+        let told = refusal(server.gate().reserve(reserve("k")).await);
+        assert_eq!((told.code, told.reason.as_str()), (code, reason));
+        assert_eq!(told.retry_after.is_some(), retry, "{reason}");
+        assert!(!format!("{told:?}").contains("4711"), "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_panic_is_internal_without_a_text_and_the_server_goes_on() {
+    let store = Faulty::new();
+    let server = TestServer::start(Arc::clone(&store) as Arc<dyn Store>).await;
+    let token = granted(verdict(server.gate().reserve(reserve("k")).await)).token;
+    store.set(Fault::Panic);
+    let in_call = server
+        .gate()
+        .reserve(reserve("k"))
+        .await
+        .expect_err("it panics");
+    let in_task = server.gate().complete(complete("k", &token, b"x")).await;
+    for status in [in_call, in_task.expect_err("it panics")] {
+        assert_eq!((status.code(), status.message()), (Code::Internal, ""));
+    }
+    store.set(Fault::None);
+    let done = answer(server.gate().complete(complete("k", &token, b"x")).await);
+    assert!(done.outcome_used);
+}
+
+#[tokio::test]
+async fn a_caller_that_hangs_up_after_complete_loses_nothing() {
+    let store = Faulty::new();
+    let server = TestServer::start(Arc::clone(&store) as Arc<dyn Store>).await;
+    let token = granted(verdict(server.gate().reserve(reserve("k")).await)).token;
+    store.set(Fault::Hold);
+    let connection = server.new_channel();
+    let mut hasty = pb::gate_service_client::GateServiceClient::new(connection.clone());
+    let call = tokio::spawn(async move { hasty.complete(complete("k", &token, b"x")).await });
+    store
+        .came
+        .acquire()
+        .await
+        .expect("it is under way")
+        .forget();
+    call.abort();
+    assert!(call.await.expect_err("aborted").is_cancelled());
+    // What comes later on the same connection is answered after the server has seen the end of the
+    // call.
+    let mut later = HealthClient::new(connection);
+    for _ in 0..20 {
+        later
+            .check(HealthCheckRequest::default())
+            .await
+            .expect("an answer");
+    }
+    store.set(Fault::None);
+    store.go_on.add_permits(1);
+    tokio::time::timeout(Duration::from_secs(5), async {
+        loop {
+            let found = server.gate().reserve(reserve("k")).await;
+            if matches!(verdict(found), pb::reserve_response::Verdict::Replay(_)) {
+                return;
+            }
+        }
+    })
+    .await
+    .expect("the outcome is there");
+}
+
+#[tokio::test]
+async fn health_and_readiness_follow_the_store_and_liveness_does_not() {
+    let store = Faulty::new();
+    let server = TestServer::start(Arc::clone(&store) as Arc<dyn Store>).await;
+    server.ready().await;
+    let mut health = HealthClient::new(server.channel());
+    let named = |service: &str| HealthCheckRequest {
+        service: service.to_owned(),
+    };
+    let watched = health.watch(named("oncegate.v1.GateService")).await;
+    let mut watched = watched.expect("a watch").into_inner();
+    let mut next = async || {
+        let next = tokio::time::timeout(Duration::from_secs(5), watched.message()).await;
+        next.expect("within seconds")
+            .expect("no error")
+            .expect("goes on")
+            .status
+    };
+    let (serving, not_serving) = (
+        ServingStatus::Serving as i32,
+        ServingStatus::NotServing as i32,
+    );
+    assert_eq!(next().await, serving);
+    let (code, body) = http_get(&server, "/readyz").await;
+    assert_eq!((code, body.contains("\"ready\"")), (200, true));
+    store.set(Fault::Fail(StoreError::Unavailable(
+        "connection refused".to_owned(),
+    )));
+    assert_eq!(next().await, not_serving);
+    let (code, body) = http_get(&server, "/readyz").await;
+    assert_eq!(code, 503);
+    assert!(body.contains("connection refused"), "{body}");
+    assert_eq!(http_get(&server, "/healthz").await.0, 200);
+    let alive = health
+        .check(named(""))
+        .await
+        .expect("an answer")
+        .into_inner();
+    assert_eq!(alive.status, serving);
+    let (_, metrics) = http_get(&server, "/metrics").await;
+    assert!(metrics.contains("oncegate_ready 0"), "{metrics}");
+    store.set(Fault::None);
+    assert_eq!(next().await, serving);
+}
+
+/// The status and the body of one plain HTTP/1 request.
+pub(super) async fn http_get(server: &TestServer, path: &str) -> (u16, String) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::TcpStream::connect(server.http_address())
+        .await
+        .expect("up");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.expect("an answer");
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+    let code = head.split(' ').nth(1).expect("a code");
+    (code.parse().expect("a number"), body.to_owned())
+}
