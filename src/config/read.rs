@@ -45,9 +45,17 @@ pub const VARIABLES: [(&str, &str); 24] = [
 ];
 
 /// Variables of clients and of the tests, which say nothing to a server.
-const OTHERS: [&str; 4] = [
+const OTHERS: [&str; 12] = [
     "ONCEGATE_ENDPOINT",
     "ONCEGATE_TOKEN",
+    "ONCEGATE_TOKEN_FILE",
+    "ONCEGATE_CA_FILE",
+    "ONCEGATE_NAMESPACE",
+    "ONCEGATE_ENVIRONMENT",
+    "ONCEGATE_KEY",
+    "ONCEGATE_FENCE",
+    "ONCEGATE_ATTEMPT",
+    "ONCEGATE_DOWNSTREAM_KEY",
     "ONCEGATE_TOOLS",
     "ONCEGATE_BUF",
 ];

@@ -90,7 +90,7 @@ fn fresh(request: &Reserve, moment: Moment) -> Record {
         exposed_at: moment.now,
         settle_until: Timestamp::EPOCH,
         reexecution_approved: false,
-        resolved_etag: None,
+        resolved: None,
         released_fence: None,
         released_requests: Vec::new(),
         kept: None,

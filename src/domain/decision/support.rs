@@ -4,7 +4,7 @@
 use super::{Audit, AuditAction, Decision, Moment, aged, complete_with, tombstone};
 use crate::domain::command::{Expire, PersonAnswer, Refusal, Resolution, Resolve};
 use crate::domain::limits;
-use crate::domain::record::{Record, RecordState, Reopening, StateName, Tombstone};
+use crate::domain::record::{Record, RecordState, Reopening, Resolved, StateName, Tombstone};
 use crate::domain::time::Timestamp;
 
 /// Judges an Expire. With `allow_rerun`, the time of reopening is set by a second one: it must be
@@ -78,7 +78,15 @@ pub fn decide_resolve(
         return Decision::answer(Err(Refusal::NotFound));
     };
     let mut record = record.into_owned();
-    if record.resolved_etag == Some(request.etag) {
+    let happened = match &request.resolution {
+        Resolution::Happened(outcome) => Some(outcome.digest),
+        Resolution::NothingHappened => None,
+    };
+    let resolved = Some(Resolved {
+        etag: request.etag,
+        happened,
+    });
+    if record.resolved == resolved {
         // The same call again: it was carried out, its answer may have been lost.
         return Decision::answer(Ok(Box::new(record)));
     }
@@ -100,7 +108,7 @@ pub fn decide_resolve(
             record.state = RecordState::Recovering(None);
         }
     }
-    record.resolved_etag = Some(request.etag);
+    record.resolved = resolved;
     let audit = Audit {
         action: AuditAction::Resolve,
         actor: request.actor.clone(),

@@ -14,7 +14,7 @@ use super::time::Timestamp;
 pub use ids::{Etag, Fence, Generation, RequestId, Version};
 pub use state::{
     Attempt, AttemptEnd, Completion, Hold, KeptOutcome, RecordState, Reexecuted, Reopening,
-    StateName, Tombstone,
+    Resolved, StateName, Tombstone,
 };
 
 /// What is known about one key.
@@ -58,8 +58,8 @@ pub struct Record {
     pub settle_until: Timestamp,
     /// A person approved one more run.
     pub reexecution_approved: bool,
-    /// The etag that the last Resolve named, so that a repeated one is told apart from another.
-    pub resolved_etag: Option<Etag>,
+    /// The last Resolve, so that a repeated one is told apart from another.
+    pub resolved: Option<Resolved>,
     /// The fence that was released last, as long as nobody reserved since.
     pub released_fence: Option<Fence>,
     /// Request ids of released reservations: they never get a grant.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Fence, RequestId};
+use super::{Etag, Fence, RequestId};
 use crate::domain::outcome::{Outcome, OutcomeDigest, OutcomeStatus};
 use crate::domain::time::Timestamp;
 
@@ -118,6 +118,15 @@ pub struct Reexecuted {
     pub request_id: RequestId,
     /// The token was renewed since: the call no longer gets its answer back.
     pub used: bool,
+}
+
+/// A Resolve that was carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resolved {
+    /// The record as the person saw it.
+    pub etag: Etag,
+    /// What the person said had happened; `None`: nothing.
+    pub happened: Option<OutcomeDigest>,
 }
 
 /// A late outcome that may yet be used.

@@ -36,7 +36,7 @@ pub(in crate::store) struct Detail {
     #[prost(bool, tag = "14")]
     pub(super) reexecution_approved: bool,
     #[prost(message, optional, tag = "15")]
-    pub(super) resolved_etag: Option<Etag>,
+    pub(super) resolved: Option<Resolved>,
     #[prost(int64, optional, tag = "16")]
     pub(super) released_fence: Option<i64>,
     #[prost(bytes = "vec", repeated, tag = "17")]
@@ -100,13 +100,16 @@ pub(super) struct Terms {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Etag {
+pub(super) struct Resolved {
     #[prost(int64, tag = "1")]
     pub(super) generation: i64,
     #[prost(int64, tag = "2")]
     pub(super) fence: i64,
     #[prost(int64, tag = "3")]
     pub(super) version: i64,
+    /// Empty: the person said that nothing had happened.
+    #[prost(bytes = "vec", tag = "4")]
+    pub(super) happened: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]

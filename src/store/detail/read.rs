@@ -9,7 +9,7 @@ use crate::domain::outcome::{Outcome, OutcomeDigest, OutcomeStatus, PayloadOmitt
 use crate::domain::policy::{EffectClass, OutcomeMode, Terms};
 use crate::domain::record::{
     Attempt, AttemptEnd, Completion, Etag, Fence, Generation, Hold, KeptOutcome, Record,
-    RecordState, Reexecuted, Reopening, RequestId, Tombstone, Version,
+    RecordState, Reexecuted, Reopening, RequestId, Resolved, Tombstone, Version,
 };
 use crate::domain::time::Timestamp;
 
@@ -59,7 +59,7 @@ pub(in crate::store) fn into_record(
             .settle_until
             .map_or(Timestamp::EPOCH, |offset| at(base, offset)),
         reexecution_approved: detail.reexecution_approved,
-        resolved_etag: detail.resolved_etag.as_ref().map(etag),
+        resolved: detail.resolved.as_ref().map(resolved).transpose()?,
         released_fence: detail.released_fence.map(Fence::new),
         released_requests: detail
             .released_requests
@@ -134,12 +134,18 @@ fn terms(stored: &message::Terms) -> Result<Terms, String> {
     })
 }
 
-fn etag(stored: &message::Etag) -> Etag {
-    Etag {
+fn resolved(stored: &message::Resolved) -> Result<Resolved, String> {
+    let happened = if stored.happened.is_empty() {
+        None
+    } else {
+        Some(OutcomeDigest(bytes32("outcome", &stored.happened)?))
+    };
+    let etag = Etag {
         generation: Generation::new(stored.generation),
         fence: Fence::new(stored.fence),
         version: Version::new(stored.version),
-    }
+    };
+    Ok(Resolved { etag, happened })
 }
 
 fn hold(base: Timestamp, stored: &message::Hold) -> Result<Hold, String> {

@@ -7,7 +7,8 @@ use super::messages as message;
 use crate::domain::outcome::{Outcome, OutcomeStatus};
 use crate::domain::policy::{EffectClass, OutcomeMode, Terms};
 use crate::domain::record::{
-    Attempt, AttemptEnd, Completion, Etag, Fence, Hold, Record, RecordState, Reopening, Tombstone,
+    Attempt, AttemptEnd, Completion, Fence, Hold, Record, RecordState, Reopening, Resolved,
+    Tombstone,
 };
 use crate::domain::time::{Timestamp, micros};
 
@@ -36,7 +37,7 @@ pub(in crate::store) fn of(record: &Record) -> message::Detail {
         exposed_at: offset(base, record.exposed_at),
         settle_until: settles.then(|| offset(base, record.settle_until)),
         reexecution_approved: record.reexecution_approved,
-        resolved_etag: record.resolved_etag.as_ref().map(etag),
+        resolved: record.resolved.as_ref().map(resolved),
         released_fence: record.released_fence.map(Fence::get),
         released_requests: record
             .released_requests
@@ -97,11 +98,13 @@ fn terms(terms: &Terms) -> message::Terms {
     }
 }
 
-fn etag(etag: &Etag) -> message::Etag {
-    message::Etag {
-        generation: etag.generation.get(),
-        fence: etag.fence.get(),
-        version: etag.version.get(),
+fn resolved(resolved: &Resolved) -> message::Resolved {
+    let happened = resolved.happened;
+    message::Resolved {
+        generation: resolved.etag.generation.get(),
+        fence: resolved.etag.fence.get(),
+        version: resolved.etag.version.get(),
+        happened: happened.map_or_else(Vec::new, |digest| digest.0.to_vec()),
     }
 }
 

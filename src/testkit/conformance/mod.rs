@@ -228,6 +228,7 @@ macro_rules! conformance_suite {
                     a_person_who_knows_that_nothing_happened_leaves_it_to_the_next,
                     a_resolved_first_grant_is_recovered_never_granted_as_new,
                     a_resolve_is_repeated_with_the_same_answer_and_one_audit_line,
+                    a_settled_record_is_not_resolved_again_otherwise,
                     a_resolve_under_an_earlier_etag_changes_nothing,
                     what_is_not_parked_cannot_be_resolved,
                     an_etag_never_takes_an_earlier_value_again,

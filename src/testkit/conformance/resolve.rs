@@ -194,3 +194,15 @@ pub async fn the_audit_trail_is_read_in_pages_in_its_order(scene: Scene) {
     assert_eq!(paged, whole);
     assert!(scene.audit("another").await.is_empty());
 }
+
+/// The answer to a lost call is no answer to another decision about the same record.
+pub async fn a_settled_record_is_not_resolved_again_otherwise(scene: Scene) {
+    scene.parked("k").await;
+    let etag = scene.record("k").await.etag();
+    let nothing = resolve(etag, Resolution::NothingHappened);
+    scene.resolve_as(nothing).await.expect("it is parked");
+    let happened = resolve(etag, Resolution::Happened(outcome("found")));
+    let refused = scene.resolve_as(happened).await;
+    assert_eq!(refused, Err(Refusal::EtagMismatch));
+    assert_eq!(scene.state("k").await, Some(StateName::Recovering));
+}
