@@ -42,7 +42,7 @@ pub(crate) struct ServerArgs {
 /// How the answer is shown.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct FormatArgs {
-    /// How the answer is shown on standard output.
+    /// How the answer is shown: for people, or as one line of protobuf JSON.
     #[arg(
         long = "output",
         short = 'o',
@@ -78,7 +78,12 @@ pub(crate) struct TenancyArgs {
     pub(crate) environment: String,
 
     /// Your own customer or partition, if keys are unique within it only.
-    #[arg(long, default_value = "", value_name = "NAME")]
+    #[arg(
+        long,
+        default_value = "",
+        hide_default_value = true,
+        value_name = "NAME"
+    )]
     pub(crate) account: String,
 }
 
@@ -102,11 +107,11 @@ pub(crate) struct RecordArgs {
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
     #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    #[command(flatten)]
     pub(crate) tenancy: TenancyArgs,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    #[command(flatten)]
-    pub(crate) format: FormatArgs,
 }
 
 impl RecordArgs {

@@ -25,9 +25,6 @@ use crate::proto::v1::complete_response::Verdict;
   oncegate complete ordre-10422 --token \"$TOKEN\" --payload-file answer.json \\
     --content-type application/json --effect-id invoice-4711")]
 pub(crate) struct CompleteArgs {
-    #[command(flatten)]
-    target: RecordArgs,
-
     /// The reservation's token, as `reserve` printed it.
     #[arg(long, value_name = "TOKEN")]
     token: String,
@@ -36,12 +33,15 @@ pub(crate) struct CompleteArgs {
     #[arg(long, value_enum, default_value_t, value_name = "STATUS")]
     status: Status,
 
-    #[command(flatten)]
-    outcome: OutcomeArgs,
-
     /// How long the outcome is replayed; the namespace's retention if not given.
     #[arg(long, value_name = "DURATION", value_parser = args::second_or_more)]
     retention: Option<Duration>,
+
+    #[command(flatten)]
+    outcome: OutcomeArgs,
+
+    #[command(flatten)]
+    target: RecordArgs,
 }
 
 /// How an effect ended.

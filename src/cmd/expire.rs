@@ -21,9 +21,6 @@ use crate::proto::v1;
   oncegate expire ordre-10422 --reason 'invoice 4711 was voided' --allow-rerun
   oncegate expire ordre-10422 --reason 'wrong amount' --etag \"$ETAG\"")]
 pub(crate) struct ExpireArgs {
-    #[command(flatten)]
-    target: RecordArgs,
-
     /// Why; it is kept in the audit trail.
     #[arg(long, value_name = "TEXT", value_parser = args::reason)]
     reason: String,
@@ -34,6 +31,9 @@ pub(crate) struct ExpireArgs {
 
     #[command(flatten)]
     seen: SeenArgs,
+
+    #[command(flatten)]
+    target: RecordArgs,
 }
 
 pub(crate) async fn expire(args: ExpireArgs, out: Output) -> Result<Exit, Failure> {

@@ -18,12 +18,12 @@ use crate::proto::v1::reexecute_response::Verdict;
 /// The right that a command speaks for.
 #[derive(Debug, Args)]
 struct HeldArgs {
-    #[command(flatten)]
-    target: RecordArgs,
-
     /// The reservation's token, as `reserve` printed it.
     #[arg(long, value_name = "TOKEN")]
     token: String,
+
+    #[command(flatten)]
+    target: RecordArgs,
 }
 
 /// Extend a lease.
@@ -31,12 +31,12 @@ struct HeldArgs {
 #[command(after_help = "Example:
   oncegate renew ordre-10422 --token \"$TOKEN\" --lease 5m")]
 pub(crate) struct RenewArgs {
-    #[command(flatten)]
-    held: HeldArgs,
-
     /// How long from now; the namespace's default if not given.
     #[arg(long, value_name = "DURATION", value_parser = args::second_or_more)]
     lease: Option<Duration>,
+
+    #[command(flatten)]
+    held: HeldArgs,
 }
 
 /// Give the right back: provably nothing happened under this token.
@@ -46,12 +46,17 @@ pub(crate) struct RenewArgs {
 #[command(after_help = "Example:
   oncegate release ordre-10422 --token \"$TOKEN\" --reason 'the order was cancelled before sending'")]
 pub(crate) struct ReleaseArgs {
+    /// Why, for support.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    reason: String,
+
     #[command(flatten)]
     held: HeldArgs,
-
-    /// Why, for support.
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
 }
 
 /// After RECOVER: ask for the right to run the effect again.
@@ -61,9 +66,6 @@ pub(crate) struct ReleaseArgs {
 #[command(after_help = "Example:
   oncegate reexecute ordre-10422 --token \"$TOKEN\"")]
 pub(crate) struct ReexecuteArgs {
-    #[command(flatten)]
-    held: HeldArgs,
-
     /// How long the right is held without a renewal; the namespace's default if not given.
     #[arg(long, value_name = "DURATION", value_parser = args::second_or_more)]
     lease: Option<Duration>,
@@ -75,6 +77,9 @@ pub(crate) struct ReexecuteArgs {
     /// To repeat a call whose answer was lost: the 32 hexadecimal digits that it was made with.
     #[arg(long, value_name = "HEX", value_parser = args::request_id)]
     request_id: Option<[u8; 16]>,
+
+    #[command(flatten)]
+    held: HeldArgs,
 }
 
 /// Hand a record to a person: nobody can tell what happened.
@@ -82,12 +87,17 @@ pub(crate) struct ReexecuteArgs {
 #[command(after_help = "Example:
   oncegate park ordre-10422 --token \"$TOKEN\" --note 'the bank timed out, reference 55-81'")]
 pub(crate) struct ParkArgs {
+    /// What the person should know.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    note: String,
+
     #[command(flatten)]
     held: HeldArgs,
-
-    /// What the person should know.
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    note: String,
 }
 
 /// Shows whether the token still counted, and ends accordingly.

@@ -15,7 +15,6 @@ const PREFIX: &str = "ogk1_";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Make a stable key from the parts that identify an operation.
     Derive(DeriveArgs),
 }
 

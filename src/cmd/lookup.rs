@@ -18,12 +18,12 @@ use crate::proto::v1;
 #[command(after_help = "Example:
   oncegate lookup ordre-10422 --namespace billing -o json")]
 pub(crate) struct LookupArgs {
-    #[command(flatten)]
-    target: RecordArgs,
-
     /// Leave the payload out.
     #[arg(long)]
     without_payload: bool,
+
+    #[command(flatten)]
+    target: RecordArgs,
 }
 
 pub(crate) async fn lookup(args: LookupArgs, out: Output) -> Result<Exit, Failure> {

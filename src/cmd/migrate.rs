@@ -35,7 +35,7 @@ pub(crate) struct MigrateArgs {
 /// Which store.
 #[derive(Debug, Args)]
 pub(crate) struct StoreArgs {
-    /// The store: sqlite://PATH or postgres://USER@HOST:PORT/NAME. One with a password belongs into
+    /// The store: `sqlite://PATH` or `postgres://USER@HOST:PORT/NAME`. One with a password belongs in
     /// the variable: arguments can be seen by every user of the machine.
     #[arg(
         long,

@@ -46,12 +46,11 @@ use self::output::{ColorChoice, Output};
     version,
     about,
     verbatim_doc_comment,
-    propagate_version = true,
     after_help = "Data goes to standard output, everything else to standard error.\n\
                   docs/cli.md lists the exit codes and has a walk through every command."
 )]
 struct Cli {
-    /// When to use colours; `NO_COLOR` is respected.
+    /// When to use colours; auto: on a terminal, unless `NO_COLOR` is set.
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     color: ColorChoice,
     #[command(subcommand)]
@@ -62,25 +61,15 @@ struct Cli {
 enum Command {
     /// Start the server; without any settings on an embedded store.
     Serve(serve::ServeArgs),
-    /// Run a command once per key, and replay its output and exit code to everyone after.
     Run(run::RunArgs),
-    /// Ask for the right to run an effect.
     Reserve(reserve::ReserveArgs),
-    /// Record what happened, once and for good.
     Complete(complete::CompleteArgs),
-    /// Extend a lease.
     Renew(holder::RenewArgs),
-    /// Give the right back: provably nothing happened.
     Release(holder::ReleaseArgs),
-    /// After RECOVER: ask for the right to run the effect again.
     Reexecute(holder::ReexecuteArgs),
-    /// Hand a record to a person: nobody can tell what happened.
     Park(holder::ParkArgs),
-    /// Show what is known under a key.
     Lookup(lookup::LookupArgs),
-    /// End a completed record's protection early.
     Expire(expire::ExpireArgs),
-    /// Decide about a parked record.
     Resolve(resolve::ResolveArgs),
     /// Create, show, list and change namespaces.
     #[command(subcommand)]
@@ -88,11 +77,8 @@ enum Command {
     /// Make keys.
     #[command(subcommand)]
     Key(key::KeyCommand),
-    /// Bring a store's schema up to date, or take it back.
     Migrate(migrate::MigrateArgs),
-    /// Look whether store and server are in order, and say what to do.
     Doctor(doctor::DoctorArgs),
-    /// Print the completion script of a shell.
     Completions(CompletionsArgs),
 }
 

@@ -6,25 +6,20 @@ use super::failure::Failure;
 use super::table::Sheet;
 use super::{json, text};
 
-/// How data is shown.
+/// How data is shown: to people, or to programs as one line of protobuf JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
     #[default]
     Table,
-    /// For programs: protobuf JSON, one line.
     Json,
 }
 
-/// When colours are used.
+/// When colours are used. `Auto`: on a terminal, unless `NO_COLOR` is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum ColorChoice {
-    /// On a terminal, unless `NO_COLOR` is set.
     #[default]
     Auto,
-    /// Always.
     Always,
-    /// Never.
     Never,
 }
 

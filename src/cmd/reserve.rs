@@ -28,9 +28,6 @@ const RAW: &str = "raw-sha256-v1";
   oncegate reserve ordre-10422 --operation invoice.send --fingerprint-file invoice.json --wait 10s
   oncegate complete ordre-10422 --token \"$TOKEN\" --payload '{\"invoice\":4711}'")]
 pub(crate) struct ReserveArgs {
-    #[command(flatten)]
-    target: RecordArgs,
-
     /// What the effect is, e.g. `slot.claim`; the same key for another operation is a mismatch.
     #[arg(long, value_name = "NAME")]
     operation: String,
@@ -47,7 +44,12 @@ pub(crate) struct ReserveArgs {
     wait: Duration,
 
     /// Who asks, for support: pod, job, person.
-    #[arg(long, value_name = "NAME", default_value = "")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     holder: String,
 
     /// What support can search for; may be repeated.
@@ -65,6 +67,9 @@ pub(crate) struct ReserveArgs {
     /// To repeat a call whose answer was lost: the 32 hexadecimal digits that it was made with.
     #[arg(long, value_name = "HEX", value_parser = args::request_id)]
     request_id: Option<[u8; 16]>,
+
+    #[command(flatten)]
+    target: RecordArgs,
 }
 
 /// What the request was, so that reusing the key for another one is noticed.

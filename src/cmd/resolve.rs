@@ -24,13 +24,7 @@ use crate::proto::v1::resolve_request::Resolution;
   oncegate resolve ordre-10422 --nothing-happened --reason 'the bank confirmed: no such transfer'")]
 pub(crate) struct ResolveArgs {
     #[command(flatten)]
-    target: RecordArgs,
-
-    #[command(flatten)]
     finding: Finding,
-
-    #[command(flatten)]
-    outcome: OutcomeArgs,
 
     /// Why; it is kept in the audit trail.
     #[arg(long, value_name = "TEXT", value_parser = args::reason)]
@@ -38,6 +32,12 @@ pub(crate) struct ResolveArgs {
 
     #[command(flatten)]
     seen: SeenArgs,
+
+    #[command(flatten)]
+    outcome: OutcomeArgs,
+
+    #[command(flatten)]
+    target: RecordArgs,
 }
 
 #[derive(Debug, Args)]

@@ -185,7 +185,7 @@ fn announce(config: &Config, server: &Server) {
         let text = format!(
             "\n  gRPC   {grpc}\n  HTTP   http://{http}\n  store  {store}\n\n\
              Try in another terminal:\n  \
-             oncegate reserve --namespace demo --key order-1 --operation order.place\n\n"
+             oncegate reserve order-1 --namespace demo --operation order.place\n\n"
         );
         // Whoever closed the terminal does not read it.
         drop(std::io::Write::write_all(

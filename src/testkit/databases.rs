@@ -53,18 +53,52 @@ pub async fn postgres_18(clock: ManualClock) -> Fixture {
 }
 
 async fn postgres(variable: &str, clock: ManualClock) -> Fixture {
-    let database = TempPostgres::create(variable).await;
-    migrate(&database.url()).await.expect("the schema is made");
+    let schema = TempSchema::create(variable).await;
+    migrate(&schema.url()).await.expect("the schema is made");
     let clock = Clock::Manual(clock);
     let options = PostgresOptions {
         clock,
         connections: 4,
-        ..PostgresOptions::new(database.url())
+        ..PostgresOptions::new(schema.url())
     };
     let store = PostgresStore::connect(&options).expect("the URL is read");
     Fixture {
         store: Arc::new(store),
-        keep: Box::new(database),
+        keep: Box::new(schema),
+    }
+}
+
+/// A schema of its own in the server's database: as empty as a database of its own, and much
+/// cheaper, for dropping a database flushes the whole server. Dropped with this value.
+#[derive(Debug)]
+pub struct TempSchema {
+    server: String,
+    name: String,
+}
+
+impl TempSchema {
+    /// Makes an empty schema on the server whose URL is in the environment variable `variable`.
+    pub async fn create(variable: &str) -> Self {
+        let (server, name) = (server(variable), unique());
+        // Invariant: the name consists of letters, digits and _, so it needs no quoting.
+        statement(&server, format!("CREATE SCHEMA {name}")).await;
+        Self { server, name }
+    }
+
+    /// A URL whose sessions see this schema and no other.
+    pub fn url(&self) -> String {
+        let joint = if self.server.contains('?') { '&' } else { '?' };
+        format!(
+            "{}{joint}options=-c%20search_path%3D{}",
+            self.server, self.name
+        )
+    }
+}
+
+impl Drop for TempSchema {
+    fn drop(&mut self) {
+        // Invariant: nothing but this test knows the name.
+        drop_by(&self.server, format!("DROP SCHEMA {} CASCADE", self.name));
     }
 }
 
@@ -79,10 +113,7 @@ impl TempPostgres {
     /// Makes an empty database on the server whose URL is in the environment variable `variable`,
     /// `ONCEGATE_TEST_POSTGRES_15` or `ONCEGATE_TEST_POSTGRES_18`.
     pub async fn create(variable: &str) -> Self {
-        let server = std::env::var(variable)
-            .unwrap_or_else(|_| panic!("{variable} must hold a Postgres superuser's URL"));
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("oncegate_test_{}_{number}_{}", std::process::id(), random());
+        let (server, name) = (server(variable), unique());
         // Invariant: the name consists of letters, digits and _, so it needs no quoting.
         statement(
             &server,
@@ -98,26 +129,41 @@ impl TempPostgres {
     }
 }
 
-/// Drops the database from a thread of its own: the test's runtime may be on its way out.
 impl Drop for TempPostgres {
     fn drop(&mut self) {
         // Invariant: nothing but this test knows the name; FORCE ends what is still connected.
         let sql = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
-        let server = self.server.clone();
-        let dropping = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
-            runtime
-                .expect("a runtime starts")
-                .block_on(statement(&server, sql));
-        });
-        let dropped = dropping.join();
-        assert!(
-            dropped.is_ok() || std::thread::panicking(),
-            "the database could not be dropped"
-        );
+        drop_by(&self.server, sql);
     }
+}
+
+/// Carries out what drops something, from a thread of its own: the test's runtime may be on its
+/// way out.
+fn drop_by(server: &str, sql: String) {
+    let server = server.to_owned();
+    let dropping = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime
+            .expect("a runtime starts")
+            .block_on(statement(&server, sql));
+    });
+    let dropped = dropping.join();
+    assert!(
+        dropped.is_ok() || std::thread::panicking(),
+        "what a test made could not be dropped"
+    );
+}
+
+fn server(variable: &str) -> String {
+    std::env::var(variable)
+        .unwrap_or_else(|_| panic!("{variable} must hold a Postgres superuser's URL"))
+}
+
+fn unique() -> String {
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("oncegate_test_{}_{number}_{}", std::process::id(), random())
 }
 
 async fn statement(url: &str, sql: String) {

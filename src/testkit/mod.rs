@@ -15,6 +15,7 @@ pub mod databases;
 mod grpc_answers;
 mod grpc_questions;
 pub mod grpc_store;
+pub mod process;
 pub mod reference;
 pub mod scene;
 pub mod server;

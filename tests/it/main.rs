@@ -3,6 +3,11 @@
 
 #![expect(clippy::panic, reason = "a test that fails panics, in its helpers too")]
 
+mod cli;
+mod cli_admin;
+mod cli_records;
+mod cli_run;
+mod cli_run_crash;
 mod conformance;
 mod postgres;
 mod property;

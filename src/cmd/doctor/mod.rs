@@ -26,11 +26,13 @@ pub(crate) struct DoctorArgs {
     #[command(flatten)]
     store: StoreArgs,
     #[command(flatten)]
+    format: FormatArgs,
+
+    #[command(flatten)]
     tenancy: TenancyArgs,
+
     #[command(flatten)]
     server: ServerArgs,
-    #[command(flatten)]
-    format: FormatArgs,
 }
 
 /// One thing that was looked at.

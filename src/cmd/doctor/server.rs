@@ -72,9 +72,13 @@ async fn token(client: &Client, tenancy: &TenancyArgs) -> Check {
             let advice = "use the token of this namespace and environment, or name others";
             Check::problem("token", found, advice)
         }
+        // A server on its own store creates it when it is first named: that is no fault.
         Code::NotFound => {
-            let advice = format!("run `oncegate namespace create {}`", tenancy.namespace);
-            Check::problem("namespace", found, advice)
+            let create = format!("oncegate namespace create {}", tenancy.namespace);
+            Check::ok(
+                "token",
+                format!("accepted; {place} is not there yet: `{create}`"),
+            )
         }
         Code::Ok
         | Code::Cancelled

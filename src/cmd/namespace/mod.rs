@@ -20,13 +20,9 @@ const PAGE: i32 = 500;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NamespaceCommand {
-    /// Create a namespace.
     Create(CreateArgs),
-    /// Show a namespace.
     Get(GetArgs),
-    /// List all namespaces.
     List(ListArgs),
-    /// Change the policy of a namespace's environments.
     Update(UpdateArgs),
 }
 
@@ -37,15 +33,15 @@ pub(crate) enum NamespaceCommand {
 #[command(after_help = "Example:
   oncegate namespace create billing --environment live --retention 72h --fingerprint required")]
 pub(crate) struct CreateArgs {
-    #[command(flatten)]
-    named: NamedArgs,
-
     /// An environment to create; may be repeated.
     #[arg(long = "environment", short, value_name = "NAME")]
     environments: Vec<String>,
 
     #[command(flatten)]
     policy: PolicyArgs,
+
+    #[command(flatten)]
+    named: NamedArgs,
 }
 
 /// Show a namespace with its policies.
@@ -63,9 +59,10 @@ pub(crate) struct GetArgs {
   oncegate namespace list")]
 pub(crate) struct ListArgs {
     #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
     format: FormatArgs,
+
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// Change the policy of a namespace's environments.
@@ -77,15 +74,15 @@ pub(crate) struct ListArgs {
 #[command(after_help = "Example:
   oncegate namespace update billing --environment live --max-total-lease 4h")]
 pub(crate) struct UpdateArgs {
-    #[command(flatten)]
-    named: NamedArgs,
-
     /// The environment to change or add; may be repeated.
     #[arg(long = "environment", short, value_name = "NAME", required = true)]
     environments: Vec<String>,
 
     #[command(flatten)]
     policy: PolicyArgs,
+
+    #[command(flatten)]
+    named: NamedArgs,
 }
 
 #[derive(Debug, Args)]
@@ -94,9 +91,10 @@ struct NamedArgs {
     #[arg(value_name = "NAMESPACE")]
     name: String,
     #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
     format: FormatArgs,
+
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 impl NamedArgs {

@@ -269,7 +269,7 @@ mod tests {
             name: "live".to_owned(),
             policy: Some(v1::NamespacePolicy {
                 max_recoveries: 7,
-                retention: Some(text::to_proto(Duration::from_secs(60))),
+                retention: Some(text::to_proto(Duration::from_mins(1))),
                 ..v1::NamespacePolicy::default()
             }),
             ..v1::Environment::default()
@@ -279,14 +279,14 @@ mod tests {
         assert_eq!(changed, stored);
 
         let given = PolicyArgs {
-            retention: Some(Duration::from_secs(120)),
+            retention: Some(Duration::from_mins(2)),
             ..PolicyArgs::default()
         };
         given.apply(&mut changed);
         let policy = changed.policy.expect("it stays");
         assert_eq!(policy.max_recoveries, 7);
         let retention = policy.retention.expect("it was given");
-        assert_eq!(retention, text::to_proto(Duration::from_secs(120)));
+        assert_eq!(retention, text::to_proto(Duration::from_mins(2)));
         assert_eq!(changed.signal_thresholds, None);
     }
 

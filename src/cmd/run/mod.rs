@@ -42,9 +42,6 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "KEY")]
     key: String,
 
-    #[command(flatten)]
-    tenancy: TenancyArgs,
-
     /// What the effect is.
     #[arg(long, value_name = "NAME", default_value = "run")]
     operation: String,
@@ -77,12 +74,15 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME")]
     holder: Option<String>,
 
-    #[command(flatten)]
-    server: ServerArgs,
-
     /// The command and its arguments.
     #[arg(required = true, last = true, value_name = "COMMAND")]
     command: Vec<std::ffi::OsString>,
+
+    #[command(flatten)]
+    tenancy: TenancyArgs,
+
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// One gated run: what all its steps share.
@@ -107,7 +107,16 @@ pub(crate) async fn run(args: RunArgs) -> Result<Exit, Failure> {
     let mut signals = Signals::listen()?;
     let client = Client::connect(&args.server).await?;
     let run = Run { client, key, args };
-    match run.reserve().await? {
+    let request = run.request()?;
+    let next = tokio::select! {
+        biased;
+        next = run.reserve(request.clone()) => next?,
+        Some(signal) = signals.next() => {
+            run.withdraw(request, &signal.before_start()).await;
+            return Ok(signal.exit());
+        }
+    };
+    match next {
         Next::Replay(found) => outcome::replay(&found),
         Next::Execute(held) => run.execute(held, &mut signals).await,
     }
@@ -117,11 +126,7 @@ impl Run {
     async fn execute(&self, held: lease::Held, signals: &mut Signals) -> Result<Exit, Failure> {
         let token = held.token.clone();
         if let Some(signal) = signals.pending() {
-            let reason = format!(
-                "stopped by {} before the command was started",
-                signal.name()
-            );
-            self.release(&token, &reason).await;
+            self.release(&token, &signal.before_start()).await;
             return Ok(signal.exit());
         }
         let child = match child::spawn(&self.args, &held) {
@@ -135,7 +140,7 @@ impl Run {
         match finished.ended {
             child::Ended::Code(code) => {
                 let outcome = outcome::of(code, &finished, self.args.max_output);
-                self.report(&token, outcome, code).await?;
+                self.report(&token, outcome, code, signals).await?;
                 Ok(Exit::Command(code))
             }
             child::Ended::Killed(signal) => Ok(self.killed(&token, signal).await),

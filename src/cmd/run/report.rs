@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tonic::{Code, Status};
+use tonic::{Code, Response, Status};
 
 use super::Run;
+use super::signals::Signals;
 use crate::cmd::exit::Exit;
 use crate::cmd::failure::{Failure, retry_after};
 use crate::cmd::{output, verdict};
@@ -15,7 +16,7 @@ use crate::proto::v1::complete_response::Verdict;
 
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// How often a call is made that only spares others a detour.
+/// How often a call is made whose answer does not come.
 const TRIES: u32 = 3;
 
 /// Whether the same call, repeated, may be answered.
@@ -39,13 +40,34 @@ pub(super) fn pause(tries: u32, status: &Status) -> Duration {
     doubled.max(asked).min(PAUSE_MAX)
 }
 
+/// A call whose answer may get lost, repeated a few times with the same ids.
+pub(super) async fn repeated<T, C>(mut call: impl FnMut() -> C) -> Result<T, Status>
+where
+    C: Future<Output = Result<Response<T>, Status>>,
+{
+    let mut tries = 0;
+    loop {
+        let status = match call().await {
+            Ok(response) => return Ok(response.into_inner()),
+            Err(status) => status,
+        };
+        tries += 1;
+        if tries == TRIES || !is_retryable(&status) {
+            return Err(status);
+        }
+        tokio::time::sleep(pause(tries, &status)).await;
+    }
+}
+
 impl Run {
-    /// Completes, again and again until it is acknowledged or the time for it is over.
+    /// Completes, again and again until it is acknowledged, the time for it is over or somebody wants
+    /// this to end.
     pub(super) async fn report(
         &self,
         token: &str,
         outcome: v1::Outcome,
         code: u8,
+        signals: &mut Signals,
     ) -> Result<(), Failure> {
         let request = v1::CompleteRequest {
             key: Some(self.key.clone()),
@@ -70,7 +92,10 @@ impl Run {
                 output::note(&format!("{problem}; trying again"));
             }
             tries = tries.saturating_add(1);
-            tokio::time::sleep(pause).await;
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                Some(_) = signals.next() => return Err(self.not_recorded(status, code)),
+            }
         }
     }
 
@@ -109,17 +134,14 @@ impl Run {
             token: token.to_owned(),
             reason: reason.to_owned(),
         };
-        for tries in 0..TRIES {
+        let released = repeated(|| {
             let call = self.client.request(request.clone());
-            match self.client.gate().release(call).await {
-                Ok(_) => return,
-                Err(status) if is_retryable(&status) => {
-                    tokio::time::sleep(pause(tries, &status)).await;
-                }
-                Err(_) => break,
-            }
+            let mut gate = self.client.gate();
+            async move { gate.release(call).await }
+        });
+        if released.await.is_err() {
+            output::note("the right could not be given back: it ends with its lease");
         }
-        output::note("the right could not be given back: it ends with its lease");
     }
 
     /// Hands the record to a person; false if that was not possible.
@@ -129,17 +151,12 @@ impl Run {
             token: token.to_owned(),
             note: note.to_owned(),
         };
-        for tries in 0..TRIES {
+        let parked = repeated(|| {
             let call = self.client.request(request.clone());
-            match self.client.gate().park(call).await {
-                Ok(response) => return response.into_inner().parked,
-                Err(status) if is_retryable(&status) => {
-                    tokio::time::sleep(pause(tries, &status)).await;
-                }
-                Err(_) => return false,
-            }
-        }
-        false
+            let mut gate = self.client.gate();
+            async move { gate.park(call).await }
+        });
+        parked.await.is_ok_and(|answer| answer.parked)
     }
 }
 

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::lease::Held;
-use super::report::{is_retryable, parked_exit, pause};
+use super::report::{parked_exit, repeated};
 use super::{Next, Run};
 use crate::cmd::exit::Exit;
 use crate::cmd::failure::Failure;
@@ -20,17 +20,13 @@ use crate::proto::v1::reserve_response::Verdict;
 /// The scheme of a fingerprint over a command line.
 const SCHEME: &str = "app:oncegate-run-v1";
 const TAG: &[u8] = b"oncegate/run/v1\0";
-/// How often a call is made whose answer does not come.
-const TRIES: u32 = 3;
 /// The shortest pause between two questions.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 
 impl Run {
     /// Reserves, waiting for another caller as long as told.
-    pub(super) async fn reserve(&self) -> Result<Next, Failure> {
+    pub(super) async fn reserve(&self, mut request: v1::ReserveRequest) -> Result<Next, Failure> {
         let deadline = Instant::now() + self.args.wait;
-        // One id for all repetitions: a grant whose answer was lost is given again.
-        let mut request = self.request()?;
         loop {
             let wait = deadline.saturating_duration_since(Instant::now());
             request.wait = Some(text::to_proto(wait));
@@ -58,7 +54,9 @@ impl Run {
         }
     }
 
-    fn request(&self) -> Result<v1::ReserveRequest, Failure> {
+    /// The question. Its one id serves all repetitions: a grant whose answer was lost is given
+    /// again.
+    pub(super) fn request(&self) -> Result<v1::ReserveRequest, Failure> {
         let class = if self.args.repeatable {
             v1::EffectClass::Repeatable
         } else {
@@ -81,24 +79,30 @@ impl Run {
         })
     }
 
-    /// One Reserve, repeated where its answer did not come. Without an answer nothing is run.
+    /// One Reserve. Without an answer nothing is run.
     async fn ask(
         &self,
         request: &v1::ReserveRequest,
         wait: Duration,
     ) -> Result<v1::ReserveResponse, Failure> {
-        let mut tries = 0;
-        loop {
+        let answer = repeated(|| {
             let call = self.client.waiting(request.clone(), wait);
-            let status = match self.client.gate().reserve(call).await {
-                Ok(response) => return Ok(response.into_inner()),
-                Err(status) => status,
-            };
-            tries += 1;
-            if tries == TRIES || !is_retryable(&status) {
-                return Err(Failure::from(status).hint("nothing was run"));
-            }
-            tokio::time::sleep(pause(tries, &status)).await;
+            let mut gate = self.client.gate();
+            async move { gate.reserve(call).await }
+        });
+        let answer = answer.await;
+        answer.map_err(|status| Failure::from(status).hint("nothing was run"))
+    }
+
+    /// Gives back what a Reserve that was broken off may have got: asked with the same id, the
+    /// server gives it once more.
+    pub(super) async fn withdraw(&self, mut request: v1::ReserveRequest, reason: &str) {
+        request.wait = None;
+        let Ok(response) = self.ask(&request, Duration::ZERO).await else {
+            return;
+        };
+        if let Some(Verdict::Granted(granted)) = response.verdict {
+            self.release(&granted.token, reason).await;
         }
     }
 
@@ -144,8 +148,12 @@ impl Run {
             settled_seen: false,
         };
         let asked_at = Instant::now();
-        let call = self.client.request(request);
-        let response = self.client.gate().reexecute(call).await?.into_inner();
+        let response = repeated(|| {
+            let call = self.client.request(request.clone());
+            let mut gate = self.client.gate();
+            async move { gate.reexecute(call).await }
+        });
+        let response = response.await?;
         match response.verdict.ok_or_else(verdict::unknown)? {
             Reexecuted::Granted(granted) => Ok(Next::Execute(Held::new(granted, asked_at))),
             Reexecuted::Parked(found) => Err(verdict::parked(&found).hint(self.resolve_hint())),

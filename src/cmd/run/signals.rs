@@ -16,12 +16,14 @@ pub(super) enum Ending {
 }
 
 impl Ending {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
+    /// Why a right is given back that was not used.
+    pub(super) fn before_start(self) -> String {
+        let name = match self {
             Self::Hangup => "SIGHUP",
             Self::Interrupt => "SIGINT",
             Self::Terminate => "SIGTERM",
-        }
+        };
+        format!("stopped by {name} before the command was started")
     }
 
     const fn raw(self) -> rustix::process::Signal {
