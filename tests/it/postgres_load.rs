@@ -1,0 +1,309 @@
+//! Crowds in front of Postgres: waiters, batches, sweepers, and keys that vanish while they are
+//! asked for.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a test fails at an answer that it does not expect"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use oncegate::domain::caller::Caller;
+use oncegate::domain::command::{Command, CompleteVerdict, Reserve, ReserveVerdict};
+use oncegate::domain::limits::CACHE_BOUND;
+use oncegate::domain::policy::Terms;
+use oncegate::domain::token::Token;
+use oncegate::port::clock::{Clock, ManualClock};
+use oncegate::port::store::{Store, Swept};
+use oncegate::service::gate::{Call, Gate, GateOptions};
+use oncegate::service::holder::Held;
+use oncegate::service::reserve::ReserveCall;
+use oncegate::telemetry::metrics::Metrics;
+use oncegate::testkit::load::{Dice, Ledger, ask, complete, new_request_id, reserve, work};
+use oncegate::testkit::values::{key_of, outcome, secs, start};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use crate::rig::{Rig, SERVERS, alone};
+
+/// Callers that wait on one key.
+const WAITERS: usize = 1_000;
+
+fn gate(rig: &Rig) -> Gate {
+    let metrics = Arc::new(Metrics::new().expect("the metrics' names are usable"));
+    let options = GateOptions { namespaces_auto_create: true, waiters_max: 10_000 };
+    Gate::new(Arc::clone(&rig.store) as Arc<dyn Store>, metrics, options)
+}
+
+fn call() -> Call {
+    let deadline = Instant::now() + secs(60);
+    Call { caller: Caller::anyone(), deadline, trace_id: String::new() }
+}
+
+fn waiting_call(key: &str, wait: Duration) -> ReserveCall {
+    let asked = ask(key);
+    ReserveCall {
+        key: asked.key,
+        operation: asked.operation,
+        fingerprint: None,
+        request_id: Some(new_request_id()),
+        lease: None,
+        wait,
+        holder: String::new(),
+        attributes: asked.attributes,
+        can_recover: false,
+        effect_class: None,
+    }
+}
+
+// Field case H3.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_waiters_hold_no_connection_and_are_answered_within_a_second() {
+    let _alone = alone().await;
+    for server in SERVERS {
+        let mut rig = Rig::start(server, |_| {}).await;
+        let gate = gate(&rig);
+        let polling = tokio::spawn({
+            let gate = gate.clone();
+            async move { gate.run_waiters().await }
+        });
+        let first = gate.reserve(&call(), waiting_call("awaited", Duration::ZERO)).await;
+        let token = first.expect("the first call is answered").token;
+        let mut waiters = JoinSet::new();
+        for _ in 0..WAITERS {
+            let gate = gate.clone();
+            waiters.spawn(async move {
+                let answer = gate.reserve(&call(), waiting_call("awaited", secs(25))).await;
+                (answer.expect("a waiter is answered").reserved.verdict, Instant::now())
+            });
+        }
+        // Other keys go on, and the pool stays as small as it is, while all of them wait.
+        let begun = Instant::now();
+        let ledger = Ledger::default();
+        let (mut most, mut others) = (0, 0);
+        while begun.elapsed() < secs(3) {
+            most = most.max(rig.sessions("true").await);
+            assert!(work(rig.store.as_ref(), &ledger, &format!("other-{others}")).await);
+            others += 1;
+        }
+        assert_eq!(waiters.len(), WAITERS, "{server}: nobody gave up");
+        assert!(most <= 4, "{server}: {most} connections");
+        assert!(others >= 30, "{server}: only {others} others in 3 s");
+
+        let held = Held { key: key_of("awaited"), token };
+        let asked = Instant::now();
+        let done = gate.complete(&call(), held, outcome("done"), None).await;
+        assert_eq!(done.expect("completed").verdict, CompleteVerdict::Recorded);
+        assert!(asked.elapsed() < secs(1), "{server}: Complete took {:?}", asked.elapsed());
+        let completed = Instant::now();
+        for (verdict, at) in waiters.join_all().await {
+            let ReserveVerdict::Replay(replay) = verdict else { panic!("{server}: {verdict:?}") };
+            assert_eq!(replay.outcome, outcome("done"), "{server}");
+            let late = at.saturating_duration_since(completed);
+            assert!(late < secs(1), "{server}: a waiter was answered after {late:?}");
+        }
+        assert!(rig.sessions("true").await <= 4, "{server}");
+        polling.abort();
+    }
+}
+
+/// Retention of a second, and nothing kept afterwards.
+fn short_lived() -> Terms {
+    Terms { retention: secs(1), tombstone_retention: Duration::ZERO, ..Terms::default() }
+}
+
+fn ask_short_lived(key: &str) -> Reserve {
+    Reserve { terms: short_lived(), ..ask(key) }
+}
+
+/// Reserves and completes if it is granted or may recover; every other verdict is an answer too.
+async fn pass_by(store: &dyn Store, key: &str) {
+    let grant = match reserve(store, &ask_short_lived(key)).await {
+        ReserveVerdict::Granted(grant) => grant,
+        ReserveVerdict::Recover(recover) => recover.grant,
+        _ => return,
+    };
+    let token = Token { generation: grant.generation, fence: grant.fence };
+    complete(store, key, token, outcome(key)).await;
+}
+
+// Field case H5.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn overlapping_calls_and_sweeps_never_deadlock() {
+    let _alone = alone().await;
+    let mut dice = Dice::cast();
+    for server in SERVERS {
+        let clock = ManualClock::new(start());
+        let mut rig = Rig::start(server, |options| {
+            // One for each task: they meet in the database and not in the queue before it.
+            options.connections = 23;
+            options.clock = Clock::Manual(clock.clone());
+        })
+        .await;
+        // Here records go, as they should.
+        rig.run("DROP TRIGGER guard ON oncegate_record").await;
+        let mut tasks = JoinSet::new();
+        for _ in 0..20 {
+            let (store, mut dice) = (Arc::clone(&rig.store), dice.split());
+            tasks.spawn(async move {
+                for _ in 0..200 {
+                    pass_by(store.as_ref(), &format!("shared-{}", dice.below(60))).await;
+                }
+            });
+        }
+        let done = Arc::new(AtomicBool::new(false));
+        let mut sweepers = JoinSet::new();
+        for _ in 0..3 {
+            let (store, clock, done) = (Arc::clone(&rig.store), clock.clone(), Arc::clone(&done));
+            sweepers.spawn(async move {
+                let mut swept = 0;
+                while !done.load(Ordering::SeqCst) {
+                    clock.advance(CACHE_BOUND / 2);
+                    let Swept { buried, deleted } = store.sweep(25).await.expect("a sweep");
+                    swept += buried + deleted;
+                    sleep(Duration::from_millis(5)).await;
+                }
+                swept
+            });
+        }
+        while let Some(passed) = tasks.join_next().await {
+            passed.expect("every call was answered");
+        }
+        done.store(true, Ordering::SeqCst);
+        let swept: u32 = sweepers.join_all().await.into_iter().sum();
+        assert!(swept > 100, "{server}: only {swept} records were swept");
+        // Sessions report what they counted when they end.
+        let store = Arc::into_inner(rig.store).expect("nobody else holds it");
+        store.close().await;
+        let deadlocks =
+            "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+        assert_eq!(crate::rig::number(&mut rig.sql, deadlocks).await, 0, "{server}");
+    }
+}
+
+// Field case A7.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_is_swept_while_it_is_asked_for_is_granted_with_a_record() {
+    let _alone = alone().await;
+    let clock = ManualClock::new(start());
+    let mut rig = Rig::start(SERVERS[1], |options| {
+        options.clock = Clock::Manual(clock.clone());
+    })
+    .await;
+    rig.run("DROP TRIGGER guard ON oncegate_record").await;
+    let mut last = 0;
+    for round in 0..300 {
+        pass_by(rig.store.as_ref(), "vanishing").await;
+        clock.advance(CACHE_BOUND * 2);
+        let (mine, theirs) = (ask_short_lived("vanishing"), ask_short_lived("vanishing"));
+        let store = rig.store.as_ref();
+        let sweep = async {
+            // Once to bury, once to delete.
+            store.sweep(10).await.expect("a sweep");
+            store.sweep(10).await.expect("a sweep");
+        };
+        let (one, two, ()) = tokio::join!(reserve(store, &mine), reserve(store, &theirs), sweep);
+        let granted = [one, two].into_iter().filter_map(|verdict| match verdict {
+            ReserveVerdict::Granted(grant) => Some(grant.fence.get()),
+            ReserveVerdict::InProgress(_) => None,
+            other => panic!("round {round}: {other:?}"),
+        });
+        let granted: Vec<_> = granted.collect();
+        assert_eq!(granted.len(), 1, "round {round}");
+        let stored = rig.number("SELECT fence FROM oncegate_record").await;
+        assert!(granted == [stored] && stored > last, "round {round}: {granted:?} {stored} {last}");
+        last = stored;
+        clock.advance(secs(60));
+        // Whoever was granted has gone: the next round's caller recovers and completes.
+    }
+}
+
+/// Copies of the one completed record, under keys of their own and with the digests of those.
+const COPIES: &str = "
+INSERT INTO oncegate_record
+SELECT sha256('oncegate/record/v1'::bytea || '\\x00'::bytea
+        || int4send(octet_length(namespace)) || convert_to(namespace, 'UTF8')
+        || int4send(octet_length(environment)) || convert_to(environment, 'UTF8')
+        || int4send(octet_length(account)) || convert_to(account, 'UTF8')
+        || int4send(octet_length('copy-' || n)) || convert_to('copy-' || n, 'UTF8')),
+    namespace, environment, account, 'copy-' || n, operation, state, generation, fence, version,
+    first_reserved_at, lease_expires_at, sweep_at, detail, payload
+FROM oncegate_record, generate_series(1, 19999) AS n WHERE key = 'original'";
+
+// Field case H9.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_backlog_is_swept_in_bounded_steps_beside_the_load() {
+    let _alone = alone().await;
+    let clock = ManualClock::new(start());
+    let mut rig = Rig::start(SERVERS[0], |options| {
+        options.connections = 8;
+        options.clock = Clock::Manual(clock.clone());
+    })
+    .await;
+    rig.run("DROP TRIGGER guard ON oncegate_record").await;
+    let store = Arc::clone(&rig.store);
+    let original = Reserve { terms: Terms { retention: secs(60), ..Terms::default() }, ..ask("original") };
+    let ReserveVerdict::Granted(grant) = reserve(store.as_ref(), &original).await else {
+        panic!("not granted");
+    };
+    let token = Token { generation: grant.generation, fence: grant.fence };
+    complete(store.as_ref(), "original", token, outcome("done")).await;
+    rig.run(COPIES).await;
+    for n in 0..20 {
+        reserve(store.as_ref(), &ask(&format!("in-flight-{n}"))).await;
+    }
+    let kept = |rig: &Rig| (Arc::clone(&rig.store), ask("kept"));
+    let (_, unexpired) = kept(&rig);
+    reserve(store.as_ref(), &unexpired).await;
+    clock.advance(secs(600));
+
+    let begun = Instant::now();
+    let stop = Arc::new(AtomicBool::new(false));
+    let load = tokio::spawn({
+        let (store, stop) = (Arc::clone(&store), Arc::clone(&stop));
+        async move { latencies(store.as_ref(), &stop).await }
+    });
+    let mut sweepers = JoinSet::new();
+    for _ in 0..2 {
+        let store = Arc::clone(&store);
+        sweepers.spawn(async move {
+            let mut total = 0;
+            loop {
+                let step = Instant::now();
+                let Swept { buried, deleted } = store.sweep(500).await.expect("a step");
+                assert!(buried <= 500 && deleted == 0, "{buried} {deleted}");
+                assert!(step.elapsed() < secs(4), "a step took {:?}", step.elapsed());
+                if buried == 0 {
+                    return total;
+                }
+                total += buried;
+            }
+        });
+    }
+    let buried: u32 = sweepers.join_all().await.into_iter().sum();
+    stop.store(true, Ordering::SeqCst);
+    let mut latencies = load.await.expect("every call was answered");
+    latencies.sort();
+    let p99 = latencies[latencies.len() * 99 / 100];
+    assert_eq!(buried, 20_000, "after {:?}", begun.elapsed());
+    assert!(p99 < Duration::from_millis(500), "p99 of Reserve is {p99:?}");
+    let running = "SELECT count(*) FROM oncegate_record WHERE key LIKE 'in-flight-%' AND state = 1";
+    assert_eq!(rig.number(running).await, 20);
+    let payloads = "SELECT count(payload) FROM oncegate_record WHERE key LIKE 'copy-%'";
+    assert_eq!(rig.number(payloads).await, 0);
+}
+
+/// Reserves new keys until it is told to stop; how long each took.
+async fn latencies(store: &dyn Store, stop: &AtomicBool) -> Vec<Duration> {
+    let mut latencies = Vec::new();
+    while !stop.load(Ordering::SeqCst) {
+        let asked = Instant::now();
+        let command = Command::Reserve(Box::new(ask(&format!("load-{}", latencies.len()))));
+        store.apply(command).await.expect("the store answers");
+        latencies.push(asked.elapsed());
+        sleep(Duration::from_millis(2)).await;
+    }
+    latencies
+}
