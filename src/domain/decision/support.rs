@@ -39,8 +39,10 @@ pub fn decide_expire(
     if !first && reopening == tombstone.reopening {
         return Decision::answer(Ok(Box::new(record)));
     }
-    if let Reopening::At(at) = reopening {
-        tombstone.until = tombstone.until.max(at);
+    if reopening != Reopening::Never {
+        // It waits for the next caller: gone, the key would be granted as new, under the first
+        // run's downstream key.
+        tombstone.until = tombstone.until.max(now.plus(limits::RETENTION_CAP));
     }
     tombstone.reopening = reopening;
     record.state = RecordState::Expired(tombstone);
