@@ -10,8 +10,10 @@
     reason = "a test that fails panics, and whatever it did not expect is a failure"
 )]
 
+pub mod chaos_proxy;
 pub mod conformance;
 pub mod databases;
+pub mod load;
 pub mod process;
 pub mod reference;
 pub mod scene;
