@@ -13,6 +13,12 @@
 pub mod chaos_proxy;
 pub mod conformance;
 pub mod databases;
+pub mod chaos_proxy;
+pub mod conformance;
+pub mod databases;
+mod grpc_answers;
+mod grpc_questions;
+pub mod grpc_store;
 pub mod load;
 pub mod process;
 pub mod reference;

@@ -16,10 +16,13 @@ use oncegate::domain::policy::EffectClass;
 use oncegate::port::clock::{Clock, ManualClock};
 use oncegate::port::store::Store;
 use oncegate::store::memory::MemoryStore;
+use oncegate::testkit::conformance::Fixture;
+use oncegate::testkit::databases::{postgres_15, postgres_18, sqlite};
 use oncegate::testkit::reference::Rules;
 use oncegate::testkit::scene::start;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use tokio::runtime::Runtime;
 
 use pair::{Pair, Step};
 
@@ -80,12 +83,21 @@ fn rules(class: EffectClass) -> impl Strategy<Value = Rules> {
     })
 }
 
-/// Runs `sequences` sequences of one class against one store, each under a key of its own.
-fn agree(store: &Arc<dyn Store>, clock: &ManualClock, class: EffectClass, sequences: u32) {
+fn runtime() -> Runtime {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let runtime = runtime.expect("a runtime starts");
+    runtime.expect("a runtime starts")
+}
+
+/// Runs `sequences` sequences of one class against one store, each under a key of its own.
+fn agree(
+    runtime: &Runtime,
+    store: &Arc<dyn Store>,
+    clock: &ManualClock,
+    class: EffectClass,
+    sequences: u32,
+) {
     let config = Config {
         cases: sequences,
         failure_persistence: None,
@@ -111,10 +123,19 @@ fn agree(store: &Arc<dyn Store>, clock: &ManualClock, class: EffectClass, sequen
     }
 }
 
+const CLASSES: [EffectClass; 6] = [
+    EffectClass::Opaque,
+    EffectClass::Receipt,
+    EffectClass::Keyed,
+    EffectClass::Fenced,
+    EffectClass::Queryable,
+    EffectClass::Repeatable,
+];
+
 fn memory_agrees(class: EffectClass) {
     let clock = ManualClock::new(start());
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Clock::Manual(clock.clone())));
-    agree(&store, &clock, class, 3_400);
+    agree(&runtime(), &store, &clock, class, 3_400);
 }
 
 #[test]
@@ -145,4 +166,28 @@ fn memory_agrees_with_the_reference_for_queryable_effects() {
 #[test]
 fn memory_agrees_with_the_reference_for_repeatable_effects() {
     memory_agrees(EffectClass::Repeatable);
+}
+
+/// A few sequences of every class: what is new here is only how a record is stored.
+fn store_agrees<F: Future<Output = Fixture>>(factory: impl FnOnce(ManualClock) -> F) {
+    let (runtime, clock) = (runtime(), ManualClock::new(start()));
+    let fixture = runtime.block_on(factory(clock.clone()));
+    for class in CLASSES {
+        agree(&runtime, &fixture.store, &clock, class, 25);
+    }
+}
+
+#[test]
+fn sqlite_agrees_with_the_reference() {
+    store_agrees(sqlite);
+}
+
+#[test]
+fn postgres_15_agrees_with_the_reference() {
+    store_agrees(postgres_15);
+}
+
+#[test]
+fn postgres_18_agrees_with_the_reference() {
+    store_agrees(postgres_18);
 }

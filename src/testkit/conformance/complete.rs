@@ -47,10 +47,15 @@ pub async fn the_current_holders_outcome_is_recorded_and_replayed(scene: Scene) 
 
 pub async fn a_failure_for_good_is_replayed_like_a_success(scene: Scene) {
     let held = scene.granted("k").await;
-    let refused = Outcome {
-        status: OutcomeStatus::Failed,
-        ..outcome("refused")
-    };
+    let text = outcome("refused");
+    let refused = Outcome::reported(
+        OutcomeStatus::Failed,
+        text.payload,
+        text.content_type,
+        text.effect_id,
+        text.metadata,
+        None,
+    );
     scene.complete(&held, refused.clone()).await;
     assert_eq!(replayed(&scene, "k").await, refused);
 }

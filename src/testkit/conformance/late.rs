@@ -145,6 +145,25 @@ pub async fn another_effect_id_rings_the_alarm(scene: Scene) {
     assert_eq!(scene.record("k").await.effect_ids, ["inv-1", "inv-2"]);
 }
 
+pub async fn an_outcome_that_differs_from_a_kept_one_rings_the_alarm(scene: Scene) {
+    let scene = scene.of_class(EffectClass::Repeatable);
+    let (first, second) = scene.running_again("k").await;
+    scene.complete(&first, outcome("late")).await;
+    let own = scene.complete(&second, outcome("done")).await;
+    assert_eq!(
+        (own.verdict, own.diverges),
+        (CompleteVerdict::Recorded, true)
+    );
+
+    let (first, second) = scene.running_again("same").await;
+    scene.complete(&first, outcome("done")).await;
+    let own = scene.complete(&second, outcome("done")).await;
+    assert_eq!(
+        (own.verdict, own.diverges),
+        (CompleteVerdict::Recorded, false)
+    );
+}
+
 pub async fn two_different_late_outcomes_ring_the_alarm_and_the_first_is_kept(scene: Scene) {
     let scene = scene.of_class(EffectClass::Repeatable);
     let (first, second) = scene.running_again("k").await;

@@ -147,6 +147,7 @@ macro_rules! conformance_suite {
                     a_kept_outcome_of_a_released_reservation_survives_the_next_release,
                     a_kept_outcome_waits_for_a_caller_that_can_recover,
                     another_effect_id_rings_the_alarm,
+                    an_outcome_that_differs_from_a_kept_one_rings_the_alarm,
                     two_different_late_outcomes_ring_the_alarm_and_the_first_is_kept,
                     an_outcome_of_another_generation_is_never_used,
                     a_tombstone_still_knows_its_outcome,

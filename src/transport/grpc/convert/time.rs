@@ -35,7 +35,7 @@ pub fn duration_or_zero(
     let Some(given) = given else { return Ok(None) };
     let (seconds, nanos) = (given.seconds, given.nanos);
     let mixed = (seconds > 0 && nanos < 0) || (seconds < 0 && nanos > 0);
-    if mixed || nanos.abs() > NANOS_MAX {
+    if mixed || !(-NANOS_MAX..=NANOS_MAX).contains(&nanos) {
         let problem = "is malformed: nanos must be 0..=999999999, of the sign of seconds";
         return Err(InvalidField::new(field, problem));
     }
