@@ -68,6 +68,7 @@ install_packages() {
   command -v cc >/dev/null || missing+=(build-essential)
   command -v git >/dev/null || missing+=(git ca-certificates)
   command -v setpriv >/dev/null || missing+=(util-linux)
+  command -v strace >/dev/null || missing+=(strace)
   distribution_postgres_bin >/dev/null || missing+=(postgresql)
   pgbouncer_path >/dev/null || missing+=(pgbouncer)
   python_with_pip >/dev/null || missing+=(python3 python3-pip)

@@ -69,7 +69,12 @@ impl ChaosProxy {
             answers_lost: AtomicU64::new(0),
         });
         let accepting = tokio::spawn(accept(Arc::clone(&wires), address, first)).abort_handle();
-        Ok(Self { address, wires, accepting, _reserved: reserved })
+        Ok(Self {
+            address,
+            wires,
+            accepting,
+            _reserved: reserved,
+        })
     }
 
     /// Where clients connect to.
@@ -98,7 +103,9 @@ impl ChaosProxy {
     pub fn cut_one(&self, random: u64) -> bool {
         let open = lock(&self.wires.open);
         let among = u64::try_from(open.len()).unwrap_or(u64::MAX);
-        let picked = random.checked_rem(among).and_then(|nth| usize::try_from(nth).ok());
+        let picked = random
+            .checked_rem(among)
+            .and_then(|nth| usize::try_from(nth).ok());
         let picked = picked.and_then(|nth| open.values().nth(nth));
         picked.is_some_and(|cut| {
             cut.notify_one();

@@ -118,7 +118,10 @@ async fn a_blackhole_accepts_and_moves_nothing_until_it_ends() {
 
     proxy.set(Mode::Forward);
     for (stream, want) in [(&mut before, b'y'), (&mut during, b'z')] {
-        assert_eq!(timeout(SOON, stream.read_u8()).await.unwrap().unwrap(), want);
+        assert_eq!(
+            timeout(SOON, stream.read_u8()).await.unwrap().unwrap(),
+            want
+        );
     }
 }
 
@@ -131,7 +134,10 @@ async fn a_lost_answer_was_asked_and_carried_out_and_the_connection_is_cut() {
     assert_eq!(proxy.answers_lost(), 0);
 
     echoes(&mut one, b"a SECRET thing").await.unwrap_err();
-    assert_eq!((proxy.answers_lost(), echo.received.load(Ordering::SeqCst)), (1, 2));
+    assert_eq!(
+        (proxy.answers_lost(), echo.received.load(Ordering::SeqCst)),
+        (1, 2)
+    );
     // Once only, and nobody else was hit.
     assert_eq!(echoes(&mut two, b"SECRET").await.unwrap(), b"SECRET");
 }

@@ -14,7 +14,7 @@ use crate::domain::command::{
 };
 use crate::domain::outcome::Outcome;
 use crate::domain::policy::Terms;
-use crate::domain::record::{Fence, Generation, RecordState, RequestId};
+use crate::domain::record::{Fence, RecordState, RequestId};
 use crate::domain::token::Token;
 use crate::port::store::Store;
 
@@ -29,7 +29,10 @@ pub struct Dice(u64);
 
 impl Dice {
     /// Takes the seed from `ONCEGATE_TEST_SEED`, or a fresh one, and prints it.
-    #[expect(clippy::print_stderr, reason = "shown with a failed test, to repeat it")]
+    #[expect(
+        clippy::print_stderr,
+        reason = "shown with a failed test, to repeat it"
+    )]
     pub fn cast() -> Self {
         let given = std::env::var("ONCEGATE_TEST_SEED").ok();
         let seed = given.map_or_else(
@@ -113,7 +116,12 @@ pub async fn reserve(store: &dyn Store, request: &Reserve) -> ReserveVerdict {
 /// The command that completes a reservation.
 pub fn completion(key: &str, token: Token, outcome: Outcome) -> Command {
     let key = key_of(key);
-    Command::Complete(Box::new(Complete { key, token, outcome, retention: None }))
+    Command::Complete(Box::new(Complete {
+        key,
+        token,
+        outcome,
+        retention: None,
+    }))
 }
 
 /// Repeats a Complete until it is answered.
@@ -134,18 +142,22 @@ pub struct Ledger {
 
 #[derive(Debug, Default, Clone)]
 struct Told {
-    granted: Option<Token>,
+    granted: Option<Fence>,
     effects: u32,
     payload: Option<Vec<u8>>,
     acknowledged: bool,
 }
 
 impl Ledger {
-    /// Somebody was GRANTED a key; the same token again is the same grant.
-    pub fn granted(&self, key: &str, token: Token) {
+    /// Somebody was GRANTED a key; the same fence again is the same grant.
+    pub fn granted(&self, key: &str, fence: Fence) {
         let mut keys = self.keys();
-        let first = *keys.entry(key.to_owned()).or_default().granted.get_or_insert(token);
-        assert_eq!(first, token, "{key} was granted twice");
+        let first = *keys
+            .entry(key.to_owned())
+            .or_default()
+            .granted
+            .get_or_insert(fence);
+        assert_eq!(first, fence, "{key} was granted twice");
     }
 
     /// Runs the effect: in this test, a count and a result of its own.
@@ -154,7 +166,10 @@ impl Ledger {
         let told = keys.entry(key.to_owned()).or_default();
         told.effects += 1;
         assert_eq!(told.effects, 1, "the effect of {key} ran twice");
-        format!("{key}:{:032x}", u128::from_be_bytes(*new_request_id().as_bytes()))
+        format!(
+            "{key}:{:032x}",
+            u128::from_be_bytes(*new_request_id().as_bytes())
+        )
     }
 
     /// An outcome was shown, or its recording acknowledged.
@@ -170,21 +185,30 @@ impl Ledger {
     pub async fn goes_on(&self) {
         let mut answered = self.answered.subscribe();
         let changed = timeout(PATIENCE, answered.changed()).await;
-        changed.expect("some call is answered").expect("the ledger is there");
+        changed
+            .expect("some call is answered")
+            .expect("the ledger is there");
     }
 
-    fn answered(&self) {
+    /// A call was answered.
+    pub fn answered(&self) {
         self.answered.send_modify(|calls| *calls += 1);
     }
 
     /// How many keys were granted.
     pub fn grants(&self) -> usize {
-        self.keys().values().filter(|told| told.granted.is_some()).count()
+        self.keys()
+            .values()
+            .filter(|told| told.granted.is_some())
+            .count()
     }
 
     /// How many outcomes were acknowledged.
     pub fn acknowledged(&self) -> usize {
-        self.keys().values().filter(|told| told.acknowledged).count()
+        self.keys()
+            .values()
+            .filter(|told| told.acknowledged)
+            .count()
     }
 
     /// The keys whose outcome was acknowledged, with its payload.
@@ -192,7 +216,9 @@ impl Ledger {
         let keys = self.keys();
         let acknowledged = keys.iter().filter(|(_, told)| told.acknowledged);
         let outcomes = acknowledged.map(|(key, told)| (key.clone(), told.payload.clone()));
-        outcomes.map(|(key, payload)| (key, payload.unwrap_or_default())).collect()
+        outcomes
+            .map(|(key, payload)| (key, payload.unwrap_or_default()))
+            .collect()
     }
 
     /// Compares everything that was told with what is stored in the end.
@@ -204,9 +230,8 @@ impl Ledger {
             for ((key, told), record) in some.iter().zip(reading.records) {
                 let record = record.expect("the record is sound");
                 let record = record.unwrap_or_else(|| panic!("{key} is gone"));
-                if let Some(token) = told.granted {
-                    let stored = (record.generation, record.fence);
-                    assert_eq!(stored, (token.generation, token.fence), "{key}");
+                if let Some(fence) = told.granted {
+                    assert_eq!(record.fence, fence, "{key}");
                 }
                 let payload = match record.state {
                     RecordState::Completed(completion) => Some(completion.outcome.payload),
@@ -216,7 +241,10 @@ impl Ledger {
                     | RecordState::Parked { .. }
                     | RecordState::Expired(_) => None,
                 };
-                assert_eq!(payload, told.payload, "what was told of {key} is not what is stored");
+                assert_eq!(
+                    payload, told.payload,
+                    "what was told of {key} is not what is stored"
+                );
             }
         }
     }
@@ -233,7 +261,10 @@ pub async fn work(store: &dyn Store, ledger: &Ledger, key: &str) -> bool {
     let verdict = reserve(store, &request).await;
     ledger.answered();
     let token = match verdict {
-        ReserveVerdict::Granted(grant) => token(grant.generation, grant.fence),
+        ReserveVerdict::Granted(grant) => Token {
+            generation: grant.generation,
+            fence: grant.fence,
+        },
         ReserveVerdict::Replay(replay) => {
             ledger.outcome(key, &replay.outcome.payload, false);
             return false;
@@ -241,23 +272,21 @@ pub async fn work(store: &dyn Store, ledger: &Ledger, key: &str) -> bool {
         ReserveVerdict::InProgress(_) => return false,
         other => panic!("{key}: {other:?}"),
     };
-    ledger.granted(key, token);
+    ledger.granted(key, token.fence);
     let again = reserve(store, &request).await;
     ledger.answered();
     match again {
-        ReserveVerdict::Granted(again) => ledger.granted(key, self::token(again.generation, again.fence)),
+        ReserveVerdict::Granted(again) => ledger.granted(key, again.fence),
         other => panic!("{key}: the call that was granted got {other:?} when it was repeated"),
     }
     let payload = ledger.run_effect(key);
     let completed = complete(store, key, token, outcome(&payload)).await;
     ledger.answered();
-    let recorded =
-        matches!(completed.verdict, CompleteVerdict::Recorded | CompleteVerdict::AlreadyRecorded);
+    let recorded = matches!(
+        completed.verdict,
+        CompleteVerdict::Recorded | CompleteVerdict::AlreadyRecorded
+    );
     assert!(recorded, "{key}: {completed:?}");
     ledger.outcome(key, payload.as_bytes(), true);
     true
-}
-
-const fn token(generation: Generation, fence: Fence) -> Token {
-    Token { generation, fence }
 }

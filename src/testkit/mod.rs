@@ -10,11 +10,13 @@
     reason = "a test that fails panics, and whatever it did not expect is a failure"
 )]
 
+pub mod chaos_proxy;
 pub mod conformance;
 pub mod databases;
 mod grpc_answers;
 mod grpc_questions;
 pub mod grpc_store;
+pub mod load;
 pub mod process;
 pub mod reference;
 pub mod scene;

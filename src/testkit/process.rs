@@ -83,6 +83,11 @@ impl Server {
         }
     }
 
+    /// The process, while it runs.
+    pub fn process_id(&self) -> Option<u32> {
+        self.process.as_ref().and_then(Child::id)
+    }
+
     async fn is_ready(&self) -> bool {
         matches!(get(self.http, "/readyz").await, Ok(200))
     }

@@ -1,8 +1,6 @@
 //! A Postgres server of a test's own, that may be made read-only, turned into a standby and
 //! promoted without disturbing any other test.
 
-#![expect(clippy::panic, reason = "a missing program fails the test")]
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -19,10 +17,22 @@ impl Cluster {
     /// Makes and starts one of the version whose programs the variable names.
     pub(crate) fn start(variable: &str) -> Self {
         let programs = PathBuf::from(variable_of(variable));
-        let folder = printed(&mut unprivileged("mktemp", &["-d", "/tmp/oncegate-cluster.XXXXXX"]));
-        let cluster = Self { programs, folder: PathBuf::from(folder), port: free_port() };
+        let folder = printed(&mut unprivileged(
+            "mktemp",
+            &["-d", "/tmp/oncegate-cluster.XXXXXX"],
+        ));
+        let cluster = Self {
+            programs,
+            folder: PathBuf::from(folder),
+            port: free_port(),
+        };
         let data = cluster.data();
-        cluster.program("initdb", &["-D", &data, "-U", "oncegate", "-A", "trust", "-N", "-E", "UTF8"]);
+        cluster.program(
+            "initdb",
+            &[
+                "-D", &data, "-U", "oncegate", "-A", "trust", "-N", "-E", "UTF8",
+            ],
+        );
         cluster.begin();
         cluster
     }
@@ -34,10 +44,15 @@ impl Cluster {
 
     /// Runs statements, each on its own.
     pub(crate) async fn run(&self, statements: &[&str]) {
-        let mut connection = PgConnection::connect(&self.url()).await.expect("the server answers");
+        let mut connection = PgConnection::connect(&self.url())
+            .await
+            .expect("the server answers");
         for statement in statements {
             let statement = AssertSqlSafe((*statement).to_owned());
-            connection.execute(statement).await.expect("the statement is carried out");
+            connection
+                .execute(statement)
+                .await
+                .expect("the statement is carried out");
         }
     }
 
@@ -55,13 +70,34 @@ impl Cluster {
     }
 
     fn begin(&self) {
-        let options = format!("-p {} -k {} -c listen_addresses=127.0.0.1", self.port, self.folder.display());
+        let options = format!(
+            "-p {} -k {} -c listen_addresses=127.0.0.1",
+            self.port,
+            self.folder.display()
+        );
         let log = self.folder.join("log").display().to_string();
-        self.program("pg_ctl", &["start", "-D", &self.data(), "-l", &log, "-w", "-t", "30", "-o", &options]);
+        self.program(
+            "pg_ctl",
+            &[
+                "start",
+                "-D",
+                &self.data(),
+                "-l",
+                &log,
+                "-w",
+                "-t",
+                "30",
+                "-o",
+                &options,
+            ],
+        );
     }
 
     fn end(&self, mode: &str) {
-        self.program("pg_ctl", &["stop", "-D", &self.data(), "-m", mode, "-w", "-t", "30"]);
+        self.program(
+            "pg_ctl",
+            &["stop", "-D", &self.data(), "-m", mode, "-w", "-t", "30"],
+        );
     }
 
     fn data(&self) -> String {
@@ -76,7 +112,10 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.end("immediate");
-        printed(&mut unprivileged("rm", &["-rf", &self.folder.display().to_string()]));
+        printed(&mut unprivileged(
+            "rm",
+            &["-rf", &self.folder.display().to_string()],
+        ));
     }
 }
 
@@ -89,7 +128,11 @@ pub(crate) fn unprivileged(program: impl AsRef<Path>, arguments: &[&str]) -> Com
 
 /// What a command prints; one that fails fails the test.
 pub(crate) fn printed(command: &mut Command) -> String {
-    let Output { status, stdout, stderr } = command.output().expect("the program is there");
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().expect("the program is there");
     let stderr = String::from_utf8_lossy(&stderr);
     assert!(status.success(), "{command:?}: {stderr}");
     String::from_utf8_lossy(&stdout).trim().to_owned()

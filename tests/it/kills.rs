@@ -2,7 +2,6 @@
 //! twice, an outcome lost, or a session stuck in a transaction.
 
 #![expect(
-    clippy::panic,
     clippy::wildcard_enum_match_arm,
     reason = "a test fails at an answer that it does not expect"
 )]
@@ -52,9 +51,17 @@ async fn killed_sessions_cost_no_grant_and_no_outcome() {
             done.expect("no promise was broken");
         }
         ledger.settle(rig.store.as_ref()).await;
-        assert!(ledger.acknowledged() > 30, "{server}: only {}", ledger.acknowledged());
+        assert!(
+            ledger.acknowledged() > 30,
+            "{server}: only {}",
+            ledger.acknowledged()
+        );
         assert_eq!(ledger.acknowledged(), ledger.grants(), "{server}");
-        assert_eq!(rig.sessions("state LIKE 'idle in transaction%'").await, 0, "{server}");
+        assert_eq!(
+            rig.sessions("state LIKE 'idle in transaction%'").await,
+            0,
+            "{server}"
+        );
     }
 }
 
@@ -66,14 +73,26 @@ async fn calls_that_are_given_up_are_finished_and_leave_every_session_clean() {
     for server in SERVERS {
         let mut rig = Rig::start(server, |options| options.connections = 8).await;
         let held: Vec<_> = given_up_reserves(&rig, &mut dice).await;
-        let completing = held.iter().map(|(key, request)| complete_and_hang_up(&rig, key, request));
-        stream::iter(completing).buffer_unordered(16).collect::<()>().await;
+        let completing = held
+            .iter()
+            .map(|(key, request)| complete_and_hang_up(&rig, key, request));
+        stream::iter(completing)
+            .buffer_unordered(16)
+            .collect::<()>()
+            .await;
         all_completed(&rig, &held).await;
-        assert_eq!(rig.sessions("state LIKE 'idle in transaction%'").await, 0, "{server}");
+        assert_eq!(
+            rig.sessions("state LIKE 'idle in transaction%'").await,
+            0,
+            "{server}"
+        );
         assert!(rig.sessions("true").await <= 8, "{server}");
         let ledger = Ledger::default();
         for n in 0..50 {
-            assert!(work(rig.store.as_ref(), &ledger, &format!("after-{n}")).await, "{server}");
+            assert!(
+                work(rig.store.as_ref(), &ledger, &format!("after-{n}")).await,
+                "{server}"
+            );
         }
     }
 }
@@ -82,9 +101,10 @@ async fn calls_that_are_given_up_are_finished_and_leave_every_session_clean() {
 /// holder hangs up right after sending Complete, before anything can have been answered.
 async fn complete_and_hang_up(rig: &Rig, key: &str, request: &Reserve) {
     let token = match reserve(rig.store.as_ref(), request).await {
-        ReserveVerdict::Granted(grant) => {
-            Token { generation: grant.generation, fence: grant.fence }
-        }
+        ReserveVerdict::Granted(grant) => Token {
+            generation: grant.generation,
+            fence: grant.fence,
+        },
         other => panic!("{key}: {other:?}"),
     };
     let command = completion(key, token, outcome(key));
@@ -124,8 +144,13 @@ async fn all_completed(rig: &Rig, held: &[(String, Reserve)]) {
             loop {
                 let reading = rig.store.read(keys.clone()).await.expect("the store reads");
                 let records = reading.records.into_iter();
-                let records: Vec<_> = records.map(|record| record.expect("sound").expect("there")).collect();
-                if records.iter().all(|record| record.state_name() == StateName::Completed) {
+                let records: Vec<_> = records
+                    .map(|record| record.expect("sound").expect("there"))
+                    .collect();
+                if records
+                    .iter()
+                    .all(|record| record.state_name() == StateName::Completed)
+                {
                     break records;
                 }
                 sleep(Duration::from_millis(20)).await;
@@ -133,7 +158,9 @@ async fn all_completed(rig: &Rig, held: &[(String, Reserve)]) {
         };
         let records = timeout(Duration::from_secs(30), all).await;
         for record in records.expect("every Complete that was sent is carried out") {
-            let RecordState::Completed(completion) = record.state else { unreachable!() };
+            let RecordState::Completed(completion) = record.state else {
+                unreachable!()
+            };
             assert_eq!(completion.outcome.payload, record.key.key().as_bytes());
         }
     }

@@ -3,14 +3,27 @@
 
 #![expect(clippy::panic, reason = "a test that fails panics, in its helpers too")]
 
+mod barrier;
 mod cli;
 mod cli_admin;
 mod cli_records;
 mod cli_run;
 mod cli_run_crash;
+mod client;
+mod cluster;
 mod conformance;
+mod crash;
+mod durability;
+mod footprint;
+mod kills;
+mod outage;
+mod pooler;
 mod postgres;
+mod postgres_cases;
+mod postgres_load;
 mod property;
 mod protocol_table;
+mod rig;
 mod rpc;
 mod sqlite;
+mod switchover;

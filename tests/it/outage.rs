@@ -3,7 +3,6 @@
 //! unchanged until it is answered; no right is given twice and no outcome is lost.
 
 #![expect(
-    clippy::panic,
     clippy::wildcard_enum_match_arm,
     reason = "a test fails at an answer that it does not expect"
 )]
@@ -50,7 +49,11 @@ async fn a_connection_cut_at_any_moment_costs_no_grant_and_no_outcome() {
             done.expect("no promise was broken");
         }
         ledger.settle(rig.store.as_ref()).await;
-        assert!(ledger.acknowledged() > 100, "{server}: only {}", ledger.acknowledged());
+        assert!(
+            ledger.acknowledged() > 100,
+            "{server}: only {}",
+            ledger.acknowledged()
+        );
         assert_eq!(ledger.acknowledged(), ledger.grants(), "{server}");
     }
 }
@@ -82,9 +85,10 @@ fn reserve_command(request: &Reserve) -> Command {
 
 async fn granted(store: &dyn Store, request: &Reserve) -> Token {
     match reserve(store, request).await {
-        ReserveVerdict::Granted(grant) => {
-            Token { generation: grant.generation, fence: grant.fence }
-        }
+        ReserveVerdict::Granted(grant) => Token {
+            generation: grant.generation,
+            fence: grant.fence,
+        },
         other => panic!("{other:?}"),
     }
 }
@@ -108,7 +112,11 @@ async fn apply_and_lose_answer(
     };
     let (answer, ()) = tokio::join!(rig.store.apply(command), going_away);
     assert_eq!(rig.proxy.answers_lost(), 1);
-    assert_eq!(matches!(answer, Err(StoreError::OutcomeUnknown(_))), told, "{answer:?}");
+    assert_eq!(
+        matches!(answer, Err(StoreError::OutcomeUnknown(_))),
+        told,
+        "{answer:?}"
+    );
     rig.proxy.set(Mode::Forward);
     answer
 }
@@ -117,7 +125,8 @@ async fn apply_and_lose_answer(
 #[tokio::test]
 async fn a_reserve_whose_answer_was_lost_gets_its_own_reservation_back() {
     for (server, told) in each_server_and_way() {
-        let mut rig = Rig::start(server, |options| options.retry_for = Duration::from_secs(2)).await;
+        let mut rig =
+            Rig::start(server, |options| options.retry_for = Duration::from_secs(2)).await;
         let (mine, theirs) = (ask("lost"), ask("lost"));
         let command = reserve_command(&mine);
         // A first call opens the connection and prepares the statement.
@@ -125,13 +134,19 @@ async fn a_reserve_whose_answer_was_lost_gets_its_own_reservation_back() {
         drop(apply_and_lose_answer(&rig, command, *mine.key.digest().as_bytes(), told).await);
 
         let other = reserve(rig.store.as_ref(), &theirs).await;
-        assert!(matches!(other, ReserveVerdict::InProgress(_)), "{server}: {other:?}");
+        assert!(
+            matches!(other, ReserveVerdict::InProgress(_)),
+            "{server}: {other:?}"
+        );
         let token = granted(rig.store.as_ref(), &mine).await;
         assert_eq!(token, granted(rig.store.as_ref(), &mine).await);
         let fence = "SELECT fence FROM oncegate_record WHERE key = 'lost'";
         assert_eq!(token.fence.get(), rig.number(fence).await, "{server}");
         let other = reserve(rig.store.as_ref(), &theirs).await;
-        assert!(matches!(other, ReserveVerdict::InProgress(_)), "{server}: {other:?}");
+        assert!(
+            matches!(other, ReserveVerdict::InProgress(_)),
+            "{server}: {other:?}"
+        );
     }
 }
 
@@ -147,10 +162,19 @@ async fn a_complete_whose_answer_was_lost_is_recorded_once() {
         let token = granted(store, &mine).await;
         let done = outcome("invoice number 4711");
         // The statement that writes is the one that carries the payload.
-        let (command, part) = (completion("lost", token, done.clone()), b"number 4711".as_slice());
+        let (command, part) = (
+            completion("lost", token, done.clone()),
+            b"number 4711".as_slice(),
+        );
         if let Ok(answer) = apply_and_lose_answer(&rig, command, part, told).await {
-            let Answer::Complete(completed) = answer else { panic!("{answer:?}") };
-            assert_eq!(completed.verdict, CompleteVerdict::AlreadyRecorded, "{server}");
+            let Answer::Complete(completed) = answer else {
+                panic!("{answer:?}")
+            };
+            assert_eq!(
+                completed.verdict,
+                CompleteVerdict::AlreadyRecorded,
+                "{server}"
+            );
         }
         let again = complete(store, "lost", token, done.clone()).await;
         assert_eq!(again.verdict, CompleteVerdict::AlreadyRecorded, "{server}");
@@ -158,14 +182,18 @@ async fn a_complete_whose_answer_was_lost_is_recorded_once() {
         assert_eq!(other.verdict, CompleteVerdict::Divergent, "{server}");
         for request in [mine, ask("lost")] {
             let verdict = reserve(store, &request).await;
-            let ReserveVerdict::Replay(replay) = verdict else { panic!("{server}: {verdict:?}") };
+            let ReserveVerdict::Replay(replay) = verdict else {
+                panic!("{server}: {verdict:?}")
+            };
             assert_eq!(replay.outcome, done, "{server}");
         }
     }
 }
 
 fn each_server_and_way() -> impl Iterator<Item = (&'static str, bool)> {
-    SERVERS.into_iter().flat_map(|server| [(server, false), (server, true)])
+    SERVERS
+        .into_iter()
+        .flat_map(|server| [(server, false), (server, true)])
 }
 
 /// Nothing of a store whose database is away grants, confirms or claims to be ready.
@@ -179,15 +207,24 @@ async fn is_away(store: &dyn Store, token: Token, bound: Duration) {
     for command in asked {
         let before = Instant::now();
         let answer = store.apply(command).await;
-        let unavailable =
-            matches!(answer, Err(StoreError::Unavailable(_) | StoreError::OutcomeUnknown(_)));
+        let unavailable = matches!(
+            answer,
+            Err(StoreError::Unavailable(_) | StoreError::OutcomeUnknown(_))
+        );
         assert!(unavailable, "{answer:?}");
-        assert!(before.elapsed() < bound, "answered only after {:?}", before.elapsed());
+        assert!(
+            before.elapsed() < bound,
+            "answered only after {:?}",
+            before.elapsed()
+        );
     }
     let read = store.read(vec![key_of("done")]).await;
     assert!(matches!(read, Err(StoreError::Unavailable(_))), "{read:?}");
     let ready = store.check().await;
-    assert!(matches!(ready, Err(StoreError::Unavailable(_))), "{ready:?}");
+    assert!(
+        matches!(ready, Err(StoreError::Unavailable(_))),
+        "{ready:?}"
+    );
 }
 
 // Field case G1. Field case H4.
@@ -215,11 +252,16 @@ async fn a_database_that_is_away_grants_nothing_and_is_back_without_a_restart() 
             rig.proxy.set(Mode::Forward);
             rig.recovers_within(Duration::from_secs(3)).await;
             let verdict = complete(store, "held", held, outcome("late")).await.verdict;
-            let recorded =
-                matches!(verdict, CompleteVerdict::Recorded | CompleteVerdict::AlreadyRecorded);
+            let recorded = matches!(
+                verdict,
+                CompleteVerdict::Recorded | CompleteVerdict::AlreadyRecorded
+            );
             assert!(recorded, "{server}, {mode:?}: {verdict:?}");
             let replay = reserve(store, &ask("done")).await;
-            assert!(matches!(replay, ReserveVerdict::Replay(_)), "{server}, {mode:?}");
+            assert!(
+                matches!(replay, ReserveVerdict::Replay(_)),
+                "{server}, {mode:?}"
+            );
             granted(store, &ask("after")).await;
         }
     }

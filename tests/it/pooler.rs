@@ -24,13 +24,20 @@ struct Pooler {
 
 impl Pooler {
     async fn start(database_url: &str, further: &str) -> Self {
-        let folder = printed(&mut unprivileged("mktemp", &["-d", "/tmp/oncegate-pooler.XXXXXX"]));
+        let folder = printed(&mut unprivileged(
+            "mktemp",
+            &["-d", "/tmp/oncegate-pooler.XXXXXX"],
+        ));
         let port = free_port();
         let server = address_in(database_url);
         let credentials = database_url.trim_start_matches("postgres://");
-        let (user, rest) = credentials.split_once(':').expect("a password stands in the URL");
+        let (user, rest) = credentials
+            .split_once(':')
+            .expect("a password stands in the URL");
         let (password, _) = rest.split_once('@').expect("a password stands in the URL");
-        let (_, name) = database_url.rsplit_once('/').expect("a database stands in the URL");
+        let (_, name) = database_url
+            .rsplit_once('/')
+            .expect("a database stands in the URL");
         let settings = format!(
             "[databases]\n\
              gate = host={} port={} dbname={name} user={user} password={password}\n\
@@ -46,7 +53,11 @@ impl Pooler {
         printed(&mut unprivileged("/bin/sh", &["-c", &write]));
         let mut command = unprivileged(variable_of("ONCEGATE_TEST_PGBOUNCER"), &["-q", &file]);
         let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let pooler = Self { process: process.expect("PgBouncer starts"), folder, port };
+        let pooler = Self {
+            process: process.expect("PgBouncer starts"),
+            folder,
+            port,
+        };
         let limit = Instant::now() + Duration::from_secs(10);
         while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
             assert!(Instant::now() < limit, "PgBouncer does not listen");
@@ -56,7 +67,10 @@ impl Pooler {
     }
 
     fn url(&self) -> String {
-        format!("postgres://oncegate:x@127.0.0.1:{}/gate?sslmode=disable", self.port)
+        format!(
+            "postgres://oncegate:x@127.0.0.1:{}/gate?sslmode=disable",
+            self.port
+        )
     }
 }
 
@@ -72,7 +86,9 @@ impl Drop for Pooler {
 async fn a_transaction_pooler_is_refused_with_what_to_do() {
     for server in SERVERS {
         let database = TempPostgres::create(server).await;
-        postgres::migrate(&database.url()).await.expect("an empty database migrates");
+        postgres::migrate(&database.url())
+            .await
+            .expect("an empty database migrates");
         for further in ["", "ignore_startup_parameters = options"] {
             let pooler = Pooler::start(&database.url(), further).await;
             let mut options = PostgresOptions::new(pooler.url());
@@ -87,12 +103,19 @@ async fn a_transaction_pooler_is_refused_with_what_to_do() {
                 let Err(StoreError::Unusable(text)) = refused else {
                     panic!("{server}, {further:?}: {refused:?}");
                 };
-                assert!(text.contains("pooler") && text.contains("connect straight"), "{text}");
+                assert!(
+                    text.contains("pooler") && text.contains("connect straight"),
+                    "{text}"
+                );
             }
             store.close().await;
         }
         // The way that the message shows.
         let store = PostgresStore::connect(&PostgresOptions::new(database.url()));
-        store.expect("the URL is readable").check().await.expect("straight to Postgres works");
+        store
+            .expect("the URL is readable")
+            .check()
+            .await
+            .expect("straight to Postgres works");
     }
 }

@@ -2,7 +2,6 @@
 //! judgements, stricter isolation, numbers that run out, uniqueness that a table does not hold.
 
 #![expect(
-    clippy::panic,
     clippy::wildcard_enum_match_arm,
     reason = "a test fails at an answer that it does not expect"
 )]
@@ -31,9 +30,10 @@ fn reserve_command(request: &Reserve) -> Command {
 
 async fn granted(store: &dyn Store, key: &str) -> Token {
     match reserve(store, &ask(key)).await {
-        ReserveVerdict::Granted(grant) => {
-            Token { generation: grant.generation, fence: grant.fence }
-        }
+        ReserveVerdict::Granted(grant) => Token {
+            generation: grant.generation,
+            fence: grant.fence,
+        },
         other => panic!("{key}: {other:?}"),
     }
 }
@@ -45,7 +45,11 @@ fn apply(store: &Arc<PostgresStore>, command: Command) -> JoinHandle<Result<Answ
 }
 
 async fn verdict(reserving: JoinHandle<Result<Answer, StoreError>>) -> ReserveVerdict {
-    match reserving.await.expect("the task ends").expect("the store answers") {
+    match reserving
+        .await
+        .expect("the task ends")
+        .expect("the store answers")
+    {
         Answer::Reserve(reserved) => reserved.verdict,
         other => panic!("{other:?}"),
     }
@@ -72,7 +76,8 @@ async fn a_winner_that_nobody_sees_yet_is_waited_for() {
             } else {
                 dice.span(Duration::from_millis(10))
             };
-            rig.run("BEGIN; INSERT INTO oncegate_record SELECT * FROM winner").await;
+            rig.run("BEGIN; INSERT INTO oncegate_record SELECT * FROM winner")
+                .await;
             let loser = apply(&rig.store, reserve_command(&ask("contested")));
             sleep(open_for).await;
             rig.run(if commits { "COMMIT" } else { "ROLLBACK" }).await;
@@ -82,7 +87,11 @@ async fn a_winner_that_nobody_sees_yet_is_waited_for() {
                 ReserveVerdict::Granted(grant) => {
                     assert!(!commits, "{server}: granted twice");
                     let stored = "SELECT fence FROM oncegate_record WHERE key = 'contested'";
-                    assert_eq!(grant.fence, Fence::new(rig.number(stored).await), "{server}");
+                    assert_eq!(
+                        grant.fence,
+                        Fence::new(rig.number(stored).await),
+                        "{server}"
+                    );
                 }
                 other => panic!("{server}: {other:?}"),
             }
@@ -114,7 +123,9 @@ async fn a_takeover_judged_on_an_older_state_writes_nothing() {
             let token = granted(rig.store.as_ref(), "late").await;
             clock.advance(LEASE);
             // Each reads the same state, and stands behind the other in the row's queue to write.
-            let mut lock = PgConnection::connect(&rig.database.url()).await.expect("a session");
+            let mut lock = PgConnection::connect(&rig.database.url())
+                .await
+                .expect("a session");
             let locking = "BEGIN; SELECT FROM oncegate_record WHERE key = 'late' FOR UPDATE";
             lock.execute(locking).await.expect("the row is locked");
             let store = Arc::clone(&rig.store);
@@ -133,14 +144,21 @@ async fn a_takeover_judged_on_an_older_state_writes_nothing() {
             waiting_for_locks(&mut rig, 3).await;
             lock.execute("COMMIT").await.expect("the row is free");
 
-            let answer = completed.await.expect("the task ends").expect("the store answers");
-            let Answer::Complete(completed) = answer else { panic!("{answer:?}") };
+            let answer = completed
+                .await
+                .expect("the task ends")
+                .expect("the store answers");
+            let Answer::Complete(completed) = answer else {
+                panic!("{answer:?}")
+            };
             let mut verdicts = Vec::new();
             for takeover in takeovers {
                 verdicts.push(verdict(takeover).await);
             }
-            let recoveries =
-                verdicts.iter().filter(|told| matches!(told, ReserveVerdict::Recover(_))).count();
+            let recoveries = verdicts
+                .iter()
+                .filter(|told| matches!(told, ReserveVerdict::Recover(_)))
+                .count();
             if holder_first {
                 assert_eq!(completed.verdict, CompleteVerdict::Recorded, "{server}");
                 assert_eq!(recoveries, 0, "{server}: {verdicts:?}");
@@ -175,8 +193,15 @@ async fn the_guard_of_these_tests_refuses_what_no_rule_allows() {
         "UPDATE oncegate_record SET state = 5 WHERE key = 'running'",
         "DELETE FROM oncegate_record",
     ] {
-        let refused = rig.sql.execute(AssertSqlSafe(change)).await.expect_err(change);
-        assert!(refused.to_string().contains("guard:"), "{change}: {refused}");
+        let refused = rig
+            .sql
+            .execute(AssertSqlSafe(change))
+            .await
+            .expect_err(change);
+        assert!(
+            refused.to_string().contains("guard:"),
+            "{change}: {refused}"
+        );
     }
 }
 
@@ -190,18 +215,23 @@ async fn fences_rise_past_every_small_number_and_never_begin_again() {
         .await;
         let mut last = granted(rig.store.as_ref(), "first").await.fence;
         for edge in [1_i64 << 31, 1 << 32, 1 << 53, 1 << 62, i64::MAX - 9] {
-            rig.run(&format!("SELECT setval('oncegate_fence', {})", edge - 2)).await;
+            rig.run(&format!("SELECT setval('oncegate_fence', {})", edge - 2))
+                .await;
             for n in 0..4 {
                 let key = format!("{edge}-{n}");
                 let token = granted(rig.store.as_ref(), &key).await;
-                assert!(token.fence > last && token.fence.get() >= edge - 1, "{server}: {token:?}");
+                assert!(
+                    token.fence > last && token.fence.get() >= edge - 1,
+                    "{server}: {token:?}"
+                );
                 last = token.fence;
                 let done = complete(rig.store.as_ref(), &key, token, outcome("done")).await;
                 assert_eq!(done.verdict, CompleteVerdict::Recorded, "{server}");
             }
         }
         // Replays draw no number, so they go on when there is none left; grants stop.
-        rig.run(&format!("SELECT setval('oncegate_fence', {})", i64::MAX)).await;
+        rig.run(&format!("SELECT setval('oncegate_fence', {})", i64::MAX))
+            .await;
         let refused = rig.store.apply(reserve_command(&ask("one too many"))).await;
         assert!(refused.is_err(), "{server}: {refused:?}");
         let none = "SELECT count(*) FROM oncegate_record WHERE key = 'one too many'";
@@ -216,13 +246,21 @@ async fn uniqueness_lies_in_one_table_on_the_digest_alone() {
         let mut rig = Rig::start(server, |_| {}).await;
         let plain = "SELECT count(*) FROM pg_class WHERE relname LIKE 'oncegate_%' AND relkind = 'p' \
                      OR relispartition";
-        assert_eq!(rig.number(plain).await, 0, "{server}: a table is partitioned");
+        assert_eq!(
+            rig.number(plain).await,
+            0,
+            "{server}: a table is partitioned"
+        );
         let unique = "SELECT count(*) FROM pg_index i WHERE i.indrelid = 'oncegate_record'::regclass \
              AND i.indisunique AND i.indisprimary AND i.indisvalid AND i.indimmediate \
              AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnatts = 1 \
              AND i.indkey[0] = (SELECT attnum FROM pg_attribute \
                  WHERE attrelid = i.indrelid AND attname = 'digest' AND attnotnull)";
-        assert_eq!(rig.number(unique).await, 1, "{server}: no unique index on the digest alone");
+        assert_eq!(
+            rig.number(unique).await,
+            1,
+            "{server}: no unique index on the digest alone"
+        );
     }
 }
 
@@ -238,8 +276,12 @@ async fn a_stricter_default_isolation_gives_contract_states_only() {
                  %L', current_database(), '{isolation}'); END $$"
             ))
             .await;
-            let mut fresh = PgConnection::connect(&rig.database.url()).await.expect("a session");
-            let set = format!("SELECT (current_setting('transaction_isolation') = '{isolation}')::int::int8");
+            let mut fresh = PgConnection::connect(&rig.database.url())
+                .await
+                .expect("a session");
+            let set = format!(
+                "SELECT (current_setting('transaction_isolation') = '{isolation}')::int::int8"
+            );
             assert_eq!(crate::rig::number(&mut fresh, &set).await, 1, "{server}");
 
             let ledger = Arc::new(Ledger::default());
@@ -251,7 +293,12 @@ async fn a_stricter_default_isolation_gives_contract_states_only() {
                         work(store.as_ref(), &ledger, &format!("raced-{key}")).await
                     });
                 }
-                let grants = racers.join_all().await.into_iter().filter(|granted| *granted).count();
+                let grants = racers
+                    .join_all()
+                    .await
+                    .into_iter()
+                    .filter(|granted| *granted)
+                    .count();
                 assert_eq!(grants, 1, "{server}, {isolation}");
             }
             ledger.settle(rig.store.as_ref()).await;
@@ -262,7 +309,12 @@ async fn a_stricter_default_isolation_gives_contract_states_only() {
 /// Text of so many bytes that no compression makes shorter.
 fn incompressible(dice: &mut Dice, bytes: usize) -> String {
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let letter = |number: u64| usize::try_from(number).ok().and_then(|at| letters.get(at)).copied();
+    let letter = |number: u64| {
+        usize::try_from(number)
+            .ok()
+            .and_then(|at| letters.get(at))
+            .copied()
+    };
     let text = (0..bytes).filter_map(|_| letter(dice.below(64)).map(char::from));
     text.collect()
 }
@@ -273,19 +325,31 @@ async fn the_longest_scope_and_key_work_and_collide_with_nothing() {
     let mut dice = Dice::cast();
     let name = "n".repeat(63);
     let accounts = [incompressible(&mut dice, 255), "a".repeat(255)];
-    let keys = [incompressible(&mut dice, 255), "k".repeat(255), "å".repeat(127)];
+    let keys = [
+        incompressible(&mut dice, 255),
+        "k".repeat(255),
+        "å".repeat(127),
+    ];
     for server in SERVERS {
         let rig = Rig::start(server, |_| {}).await;
         for account in &accounts {
             for key in &keys {
                 let key = RecordKey::parse(&name, &name, account, key).expect("at the limit");
                 let operation = incompressible(&mut dice, 127);
-                let request = Reserve { key: key.clone(), operation, ..ask("replaced") };
+                let request = Reserve {
+                    key: key.clone(),
+                    operation,
+                    ..ask("replaced")
+                };
                 let ReserveVerdict::Granted(grant) = reserve(rig.store.as_ref(), &request).await
                 else {
                     panic!("{server}: not granted");
                 };
-                let reading = rig.store.read(vec![key.clone()]).await.expect("the store reads");
+                let reading = rig
+                    .store
+                    .read(vec![key.clone()])
+                    .await
+                    .expect("the store reads");
                 let record = reading.records[0].clone().expect("sound").expect("there");
                 assert_eq!((record.key, record.fence), (key, grant.fence), "{server}");
             }

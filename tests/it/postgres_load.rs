@@ -33,13 +33,20 @@ const WAITERS: usize = 1_000;
 
 fn gate(rig: &Rig) -> Gate {
     let metrics = Arc::new(Metrics::new().expect("the metrics' names are usable"));
-    let options = GateOptions { namespaces_auto_create: true, waiters_max: 10_000 };
+    let options = GateOptions {
+        namespaces_auto_create: true,
+        waiters_max: 10_000,
+    };
     Gate::new(Arc::clone(&rig.store) as Arc<dyn Store>, metrics, options)
 }
 
 fn call() -> Call {
     let deadline = Instant::now() + secs(60);
-    Call { caller: Caller::anyone(), deadline, trace_id: String::new() }
+    Call {
+        caller: Caller::anyone(),
+        deadline,
+        trace_id: String::new(),
+    }
 }
 
 fn waiting_call(key: &str, wait: Duration) -> ReserveCall {
@@ -69,14 +76,21 @@ async fn a_thousand_waiters_hold_no_connection_and_are_answered_within_a_second(
             let gate = gate.clone();
             async move { gate.run_waiters().await }
         });
-        let first = gate.reserve(&call(), waiting_call("awaited", Duration::ZERO)).await;
+        let first = gate
+            .reserve(&call(), waiting_call("awaited", Duration::ZERO))
+            .await;
         let token = first.expect("the first call is answered").token;
         let mut waiters = JoinSet::new();
         for _ in 0..WAITERS {
             let gate = gate.clone();
             waiters.spawn(async move {
-                let answer = gate.reserve(&call(), waiting_call("awaited", secs(25))).await;
-                (answer.expect("a waiter is answered").reserved.verdict, Instant::now())
+                let answer = gate
+                    .reserve(&call(), waiting_call("awaited", secs(25)))
+                    .await;
+                (
+                    answer.expect("a waiter is answered").reserved.verdict,
+                    Instant::now(),
+                )
             });
         }
         // Other keys go on, and the pool stays as small as it is, while all of them wait.
@@ -92,17 +106,29 @@ async fn a_thousand_waiters_hold_no_connection_and_are_answered_within_a_second(
         assert!(most <= 4, "{server}: {most} connections");
         assert!(others >= 30, "{server}: only {others} others in 3 s");
 
-        let held = Held { key: key_of("awaited"), token };
+        let held = Held {
+            key: key_of("awaited"),
+            token,
+        };
         let asked = Instant::now();
         let done = gate.complete(&call(), held, outcome("done"), None).await;
         assert_eq!(done.expect("completed").verdict, CompleteVerdict::Recorded);
-        assert!(asked.elapsed() < secs(1), "{server}: Complete took {:?}", asked.elapsed());
+        assert!(
+            asked.elapsed() < secs(1),
+            "{server}: Complete took {:?}",
+            asked.elapsed()
+        );
         let completed = Instant::now();
         for (verdict, at) in waiters.join_all().await {
-            let ReserveVerdict::Replay(replay) = verdict else { panic!("{server}: {verdict:?}") };
+            let ReserveVerdict::Replay(replay) = verdict else {
+                panic!("{server}: {verdict:?}")
+            };
             assert_eq!(replay.outcome, outcome("done"), "{server}");
             let late = at.saturating_duration_since(completed);
-            assert!(late < secs(1), "{server}: a waiter was answered after {late:?}");
+            assert!(
+                late < secs(1),
+                "{server}: a waiter was answered after {late:?}"
+            );
         }
         assert!(rig.sessions("true").await <= 4, "{server}");
         polling.abort();
@@ -111,11 +137,18 @@ async fn a_thousand_waiters_hold_no_connection_and_are_answered_within_a_second(
 
 /// Retention of a second, and nothing kept afterwards.
 fn short_lived() -> Terms {
-    Terms { retention: secs(1), tombstone_retention: Duration::ZERO, ..Terms::default() }
+    Terms {
+        retention: secs(1),
+        tombstone_retention: Duration::ZERO,
+        ..Terms::default()
+    }
 }
 
 fn ask_short_lived(key: &str) -> Reserve {
-    Reserve { terms: short_lived(), ..ask(key) }
+    Reserve {
+        terms: short_lived(),
+        ..ask(key)
+    }
 }
 
 /// Reserves and completes if it is granted or may recover; every other verdict is an answer too.
@@ -125,7 +158,10 @@ async fn pass_by(store: &dyn Store, key: &str) {
         ReserveVerdict::Recover(recover) => recover.grant,
         _ => return,
     };
-    let token = Token { generation: grant.generation, fence: grant.fence };
+    let token = Token {
+        generation: grant.generation,
+        fence: grant.fence,
+    };
     complete(store, key, token, outcome(key)).await;
 }
 
@@ -177,9 +213,12 @@ async fn overlapping_calls_and_sweeps_never_deadlock() {
         // Sessions report what they counted when they end.
         let store = Arc::into_inner(rig.store).expect("nobody else holds it");
         store.close().await;
-        let deadlocks =
-            "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
-        assert_eq!(crate::rig::number(&mut rig.sql, deadlocks).await, 0, "{server}");
+        let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+        assert_eq!(
+            crate::rig::number(&mut rig.sql, deadlocks).await,
+            0,
+            "{server}"
+        );
     }
 }
 
@@ -213,7 +252,10 @@ async fn a_key_that_is_swept_while_it_is_asked_for_is_granted_with_a_record() {
         let granted: Vec<_> = granted.collect();
         assert_eq!(granted.len(), 1, "round {round}");
         let stored = rig.number("SELECT fence FROM oncegate_record").await;
-        assert!(granted == [stored] && stored > last, "round {round}: {granted:?} {stored} {last}");
+        assert!(
+            granted == [stored] && stored > last,
+            "round {round}: {granted:?} {stored} {last}"
+        );
         last = stored;
         clock.advance(secs(60));
         // Whoever was granted has gone: the next round's caller recovers and completes.
@@ -244,11 +286,20 @@ async fn a_large_backlog_is_swept_in_bounded_steps_beside_the_load() {
     .await;
     rig.run("DROP TRIGGER guard ON oncegate_record").await;
     let store = Arc::clone(&rig.store);
-    let original = Reserve { terms: Terms { retention: secs(60), ..Terms::default() }, ..ask("original") };
+    let original = Reserve {
+        terms: Terms {
+            retention: secs(60),
+            ..Terms::default()
+        },
+        ..ask("original")
+    };
     let ReserveVerdict::Granted(grant) = reserve(store.as_ref(), &original).await else {
         panic!("not granted");
     };
-    let token = Token { generation: grant.generation, fence: grant.fence };
+    let token = Token {
+        generation: grant.generation,
+        fence: grant.fence,
+    };
     complete(store.as_ref(), "original", token, outcome("done")).await;
     rig.run(COPIES).await;
     for n in 0..20 {
@@ -288,7 +339,10 @@ async fn a_large_backlog_is_swept_in_bounded_steps_beside_the_load() {
     latencies.sort();
     let p99 = latencies[latencies.len() * 99 / 100];
     assert_eq!(buried, 20_000, "after {:?}", begun.elapsed());
-    assert!(p99 < Duration::from_millis(500), "p99 of Reserve is {p99:?}");
+    assert!(
+        p99 < Duration::from_millis(500),
+        "p99 of Reserve is {p99:?}"
+    );
     let running = "SELECT count(*) FROM oncegate_record WHERE key LIKE 'in-flight-%' AND state = 1";
     assert_eq!(rig.number(running).await, 20);
     let payloads = "SELECT count(payload) FROM oncegate_record WHERE key LIKE 'copy-%'";

@@ -65,15 +65,24 @@ impl Rig {
     /// With the options that `tune` leaves.
     pub(crate) async fn start(server: &str, tune: impl FnOnce(&mut PostgresOptions)) -> Self {
         let database = TempPostgres::create(server).await;
-        postgres::migrate(&database.url()).await.expect("an empty database migrates");
-        let mut sql = PgConnection::connect(&database.url()).await.expect("the server answers");
+        postgres::migrate(&database.url())
+            .await
+            .expect("an empty database migrates");
+        let mut sql = PgConnection::connect(&database.url())
+            .await
+            .expect("the server answers");
         sql.execute(GUARD).await.expect("the guard is set");
         let proxy = ChaosProxy::in_front_of(address_in(&database.url())).expect("a free port");
         let mut options = PostgresOptions::new(with_address(&database.url(), proxy.address()));
         options.connections = 4;
         tune(&mut options);
         let store = Arc::new(PostgresStore::connect(&options).expect("the URL is readable"));
-        Self { store, proxy, sql, database }
+        Self {
+            store,
+            proxy,
+            sql,
+            database,
+        }
     }
 
     /// A number that a statement reads, past the proxy.
@@ -84,7 +93,10 @@ impl Rig {
     /// Runs statements past the proxy.
     pub(crate) async fn run(&mut self, statements: &str) {
         let statements = AssertSqlSafe(statements.to_owned());
-        self.sql.execute(statements).await.expect("the statements are carried out");
+        self.sql
+            .execute(statements)
+            .await
+            .expect("the statements are carried out");
     }
 
     /// Sessions of the store in a state of `pg_stat_activity`, e.g. `idle in transaction`.
@@ -104,12 +116,18 @@ pub(crate) async fn recovers_within(store: &dyn Store, limit: Duration) -> Durat
         assert!(before.elapsed() < limit, "still away: {error}");
         sleep(Duration::from_millis(10)).await;
     }
-    assert!(before.elapsed() < limit, "back only after {:?}", before.elapsed());
+    assert!(
+        before.elapsed() < limit,
+        "back only after {:?}",
+        before.elapsed()
+    );
     before.elapsed()
 }
 
 pub(crate) async fn number(sql: &mut PgConnection, statement: &str) -> i64 {
-    let row = sqlx::query(AssertSqlSafe(statement.to_owned())).fetch_one(sql).await;
+    let row = sqlx::query(AssertSqlSafe(statement.to_owned()))
+        .fetch_one(sql)
+        .await;
     row.expect("the statement is carried out").get(0)
 }
 

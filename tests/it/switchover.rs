@@ -16,7 +16,9 @@ const PROGRAMS: [&str; 2] = ["ONCEGATE_TEST_PG_BIN_15", "ONCEGATE_TEST_PG_BIN_18
 const BACK_WITHIN: Duration = Duration::from_secs(3);
 
 async fn store_on(cluster: &Cluster) -> PostgresStore {
-    postgres::migrate(&cluster.url()).await.expect("an empty database migrates");
+    postgres::migrate(&cluster.url())
+        .await
+        .expect("an empty database migrates");
     let mut options = PostgresOptions::new(cluster.url());
     options.connections = 2;
     options.retry_for = Duration::from_millis(300);
@@ -30,12 +32,19 @@ async fn writes_nothing(store: &PostgresStore, state: &str) {
         // What is already known to have happened may be told from a session that only reads.
         let replayed = key == "done" && answer.is_ok();
         assert!(
-            replayed || matches!(answer, Err(StoreError::Unavailable(_) | StoreError::OutcomeUnknown(_))),
+            replayed
+                || matches!(
+                    answer,
+                    Err(StoreError::Unavailable(_) | StoreError::OutcomeUnknown(_))
+                ),
             "{state}: {answer:?}"
         );
     }
     let ready = store.check().await;
-    assert!(matches!(ready, Err(StoreError::Unavailable(_))), "{state}: {ready:?}");
+    assert!(
+        matches!(ready, Err(StoreError::Unavailable(_))),
+        "{state}: {ready:?}"
+    );
 }
 
 async fn is_back(store: &PostgresStore, ledger: &Ledger, key: &str) {
@@ -61,7 +70,13 @@ async fn a_server_that_only_reads_grants_nothing_and_its_sessions_are_given_up()
         recovers_not(&store).await;
         writes_nothing(&store, "read-only").await;
         let writable = "ALTER SYSTEM RESET default_transaction_read_only";
-        cluster.run(&["SET default_transaction_read_only = off", writable, "SELECT pg_reload_conf()"]).await;
+        cluster
+            .run(&[
+                "SET default_transaction_read_only = off",
+                writable,
+                "SELECT pg_reload_conf()",
+            ])
+            .await;
         is_back(&store, &ledger, "after read-only").await;
 
         cluster.demote();

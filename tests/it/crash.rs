@@ -1,0 +1,192 @@
+//! The server killed by `kill -9` under load, again and again. Every caller repeats its call over
+//! the restart; no key is granted twice, and every outcome whose recording was acknowledged is there
+//! with exactly its bytes.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use oncegate::port::clock::Clock;
+use oncegate::port::store::Store;
+use oncegate::proto::v1 as pb;
+use oncegate::store::postgres::{self, PostgresOptions, PostgresStore};
+use oncegate::store::sqlite::SqliteStore;
+use oncegate::testkit::databases::TempPostgres;
+use oncegate::testkit::load::{Dice, Ledger};
+use oncegate::testkit::process::Server;
+use pb::batch_reserve_result::Result as Item;
+use pb::reserve_response::Verdict;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::client::{Gate, ask, gate, insist, key, program, work};
+use crate::rig::{SERVERS, alone};
+
+const KILLS: usize = 20;
+/// Outcomes acknowledged on each of the two stores.
+const OUTCOMES: usize = 5_000;
+const CALLERS: u64 = 64;
+
+/// What has been asked after already.
+type Checked = HashSet<String>;
+
+/// Callers, two at a time on one key, until they are told to stop.
+fn callers(server: &Server, ledger: &Arc<Ledger>, stop: &Arc<AtomicBool>) -> JoinSet<()> {
+    let next = Arc::new(AtomicU64::new(0));
+    let gates: Vec<Gate> = (0..4).map(|_| gate(server)).collect();
+    let mut callers = JoinSet::new();
+    for gate in gates
+        .iter()
+        .cycle()
+        .take(usize::try_from(CALLERS).unwrap_or(64))
+    {
+        let (gate, ledger) = (gate.clone(), Arc::clone(ledger));
+        let (stop, next) = (Arc::clone(stop), Arc::clone(&next));
+        callers.spawn(async move {
+            while !stop.load(Ordering::SeqCst) {
+                let key = format!("crash-{}", next.fetch_add(1, Ordering::SeqCst) / 2);
+                work(&gate, &ledger, &key).await;
+            }
+        });
+    }
+    callers
+}
+
+/// Asks for every acknowledged outcome that was not asked for yet, by Lookup and by Reserve.
+async fn check(gate: &Gate, ledger: &Ledger, checked: &mut Checked) {
+    let outcomes = ledger.outcomes().into_iter();
+    let fresh: Vec<_> = outcomes
+        .filter(|(name, _)| checked.insert(name.clone()))
+        .collect();
+    for some in fresh.chunks(500) {
+        let requests = some.iter().map(|(name, _)| ask(name)).collect();
+        let request = pb::BatchReserveRequest { requests };
+        let answer = insist(|| async { gate.clone().batch_reserve(request.clone()).await }).await;
+        assert_eq!(answer.results.len(), some.len());
+        for ((name, payload), result) in some.iter().zip(answer.results) {
+            let Some(Item::Response(response)) = result.result else {
+                panic!("{name}: {result:?}");
+            };
+            let Some(Verdict::Replay(replay)) = response.verdict else {
+                panic!("{name} was acknowledged, and is now {:?}", response.verdict);
+            };
+            assert_eq!(
+                &replay.outcome.expect("an outcome").payload,
+                payload,
+                "{name}"
+            );
+        }
+    }
+    for (name, payload) in fresh.iter().step_by(10) {
+        let request = pb::LookupRequest {
+            key: Some(key(name)),
+            without_payload: false,
+        };
+        let answer = insist(|| async { gate.clone().lookup(request.clone()).await }).await;
+        let record = answer.record.expect("a record");
+        assert_eq!(
+            &record.outcome.expect("an outcome").payload,
+            payload,
+            "{name}"
+        );
+    }
+}
+
+/// Kills and starts the server until there are enough kills and outcomes.
+async fn survive(server: &mut Server, dice: &mut Dice) -> Arc<Ledger> {
+    let ledger = Arc::new(Ledger::default());
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut callers = callers(server, &ledger, &stop);
+    let gate = gate(server);
+    let mut checked = Checked::new();
+    for kill in 1..=KILLS {
+        while ledger.acknowledged() < OUTCOMES * kill / KILLS {
+            ledger.goes_on().await;
+            sleep(Duration::from_millis(5)).await;
+            assert_eq!(
+                callers.len(),
+                usize::try_from(CALLERS).unwrap_or(64),
+                "a caller failed"
+            );
+        }
+        sleep(dice.span(Duration::from_millis(30))).await;
+        server.kill().await;
+        server.launch().await;
+        check(&gate, &ledger, &mut checked).await;
+    }
+    stop.store(true, Ordering::SeqCst);
+    while let Some(done) = callers.join_next().await {
+        done.expect("no promise was broken");
+    }
+    // Once more for all of them: what was found after one crash is there after the others.
+    check(&gate, &ledger, &mut Checked::new()).await;
+    assert_eq!(ledger.acknowledged(), ledger.grants());
+    assert!(
+        ledger.acknowledged() >= OUTCOMES,
+        "{}",
+        ledger.acknowledged()
+    );
+    ledger
+}
+
+async fn settings(store: &dyn Store) -> Vec<(String, String)> {
+    store.check().await.expect("the store is sound").settings
+}
+
+fn has(settings: &[(String, String)], name: &str, want: &str) {
+    let found = settings.iter().find(|(known, _)| known == name);
+    let found = found.map(|(_, value)| value.as_str());
+    assert!(
+        found.is_some_and(|value| value.eq_ignore_ascii_case(want)),
+        "{name}: {settings:?}"
+    );
+}
+
+// Field case I1. Field case B11. Field case C7.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_on_sqlite_that_is_killed_under_load_loses_and_doubles_nothing() {
+    let _alone = alone().await;
+    let mut dice = Dice::cast();
+    let mut server = Server::start(program()).await;
+    survive(&mut server, &mut dice).await;
+    server.kill().await;
+    let url = server.database_url();
+    let path = Path::new(url.trim_start_matches("sqlite://"));
+    let store = SqliteStore::open(path, Clock::Database).expect("the file opens");
+    let settings = settings(&store).await;
+    has(&settings, "journal_mode", "wal");
+    has(&settings, "synchronous", "full");
+    store.close().await.expect("the file is closed");
+    let file = rusqlite::Connection::open(path).expect("the file opens");
+    let sound: String = file
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .expect("the file can be checked");
+    assert_eq!(sound, "ok");
+}
+
+// Field case I1. Field case B11. Field case C7.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_on_postgres_that_is_killed_under_load_loses_and_doubles_nothing() {
+    let _alone = alone().await;
+    let mut dice = Dice::cast();
+    let database = TempPostgres::create(SERVERS[0]).await;
+    postgres::migrate(&database.url())
+        .await
+        .expect("an empty database migrates");
+    let url = database.url();
+    let own = [
+        ("ONCEGATE_DATABASE_URL", url.as_str()),
+        ("ONCEGATE_NAMESPACES_AUTO_CREATE", "true"),
+    ];
+    let mut server = Server::start_with(program(), &own).await;
+    survive(&mut server, &mut dice).await;
+    server.kill().await;
+    let store = PostgresStore::connect(&PostgresOptions::new(url.clone())).expect("a readable URL");
+    let settings = settings(&store).await;
+    for name in ["fsync", "full_page_writes", "synchronous_commit"] {
+        has(&settings, name, "on");
+    }
+    store.close().await;
+}
