@@ -90,6 +90,34 @@ pub async fn a_resolve_is_repeated_with_the_same_answer_and_one_audit_line(scene
     assert_eq!(scene.audit("k").await.len(), 1);
 }
 
+pub async fn a_second_person_who_found_something_else_is_refused(scene: Scene) {
+    for (first, second) in [
+        (
+            Resolution::Happened(outcome("found")),
+            Resolution::NothingHappened,
+        ),
+        (
+            Resolution::NothingHappened,
+            Resolution::Happened(outcome("found")),
+        ),
+        (
+            Resolution::Happened(outcome("one")),
+            Resolution::Happened(outcome("other")),
+        ),
+    ] {
+        let key = format!("{first:?} {second:?}");
+        scene.parked(&key).await;
+        let etag = scene.record(&key).await.etag();
+        let call = |resolution| Resolve {
+            key: key_of(&key),
+            ..resolve(etag, resolution)
+        };
+        scene.resolve_as(call(first)).await.expect("it is parked");
+        let refused = scene.resolve_as(call(second)).await;
+        assert_eq!(refused, Err(Refusal::EtagMismatch), "{key}");
+    }
+}
+
 pub async fn a_resolve_under_an_earlier_etag_changes_nothing(scene: Scene) {
     let held = scene.granted("k").await;
     let running = scene.record("k").await.etag();
