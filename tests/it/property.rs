@@ -61,7 +61,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn rules(class: EffectClass) -> impl Strategy<Value = Rules> {
-    let tombstone = prop_oneof![Just(0_u64), Just(100), Just(1_000_000)];
+    let tombstone = prop_oneof![Just(0_u64), Just(100), Just(20_000)];
     let retention = prop_oneof![Just(100_u64), Just(5_000)];
     (tombstone, retention, 1..4_u32).prop_map(move |(tombstone, retention, max_recoveries)| {
         let window = 700;

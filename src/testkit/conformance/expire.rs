@@ -166,6 +166,29 @@ pub async fn an_expired_record_may_be_allowed_another_run_later(scene: Scene) {
     assert_eq!(before, [StateName::Expired]);
 }
 
+pub async fn an_allowed_run_outlives_the_tombstone(scene: Scene) {
+    let scene = scene.under(Terms {
+        retention: secs(100),
+        tombstone_retention: secs(0),
+        ..terms()
+    });
+    for (key, waits) in [("at once", 0), ("long after", 10_000)] {
+        scene.completed(key).await;
+        scene.expire(key, true).await.expect("it is completed");
+        scene.later(secs(waits));
+        scene.sweep().await;
+        // The time of opening is not set yet: caches may still be filled until it is.
+        assert_eq!(scene.says(key).await, "IN_PROGRESS", "{key}");
+        scene.later(secs(60));
+        let held = scene.granted(key).await;
+        assert_eq!(
+            held.grant.downstream_key,
+            key_of(key).downstream_key(1),
+            "{key}"
+        );
+    }
+}
+
 pub async fn every_allowed_run_has_its_own_downstream_key(scene: Scene) {
     let mut keys = Vec::new();
     for _ in 0..3 {

@@ -90,6 +90,34 @@ pub async fn a_resolve_is_repeated_with_the_same_answer_and_one_audit_line(scene
     assert_eq!(scene.audit("k").await.len(), 1);
 }
 
+pub async fn a_second_person_who_found_something_else_is_refused(scene: Scene) {
+    for (first, second) in [
+        (
+            Resolution::Happened(outcome("found")),
+            Resolution::NothingHappened,
+        ),
+        (
+            Resolution::NothingHappened,
+            Resolution::Happened(outcome("found")),
+        ),
+        (
+            Resolution::Happened(outcome("one")),
+            Resolution::Happened(outcome("other")),
+        ),
+    ] {
+        let key = format!("{first:?} {second:?}");
+        scene.parked(&key).await;
+        let etag = scene.record(&key).await.etag();
+        let call = |resolution| Resolve {
+            key: key_of(&key),
+            ..resolve(etag, resolution)
+        };
+        scene.resolve_as(call(first)).await.expect("it is parked");
+        let refused = scene.resolve_as(call(second)).await;
+        assert_eq!(refused, Err(Refusal::EtagMismatch), "{key}");
+    }
+}
+
 pub async fn a_resolve_under_an_earlier_etag_changes_nothing(scene: Scene) {
     let held = scene.granted("k").await;
     let running = scene.record("k").await.etag();
@@ -193,16 +221,4 @@ pub async fn the_audit_trail_is_read_in_pages_in_its_order(scene: Scene) {
     }
     assert_eq!(paged, whole);
     assert!(scene.audit("another").await.is_empty());
-}
-
-/// The answer to a lost call is no answer to another decision about the same record.
-pub async fn a_settled_record_is_not_resolved_again_otherwise(scene: Scene) {
-    scene.parked("k").await;
-    let etag = scene.record("k").await.etag();
-    let nothing = resolve(etag, Resolution::NothingHappened);
-    scene.resolve_as(nothing).await.expect("it is parked");
-    let happened = resolve(etag, Resolution::Happened(outcome("found")));
-    let refused = scene.resolve_as(happened).await;
-    assert_eq!(refused, Err(Refusal::EtagMismatch));
-    assert_eq!(scene.state("k").await, Some(StateName::Recovering));
 }

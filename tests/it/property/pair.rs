@@ -289,7 +289,6 @@ impl Pair {
     }
 
     async fn expire(&mut self, etag: usize, allow_rerun: bool) -> Option<(Command, Ask)> {
-        let allow_rerun = allow_rerun && self.rules.tombstone > 1_000;
         let etag = self.etag(etag).await?;
         let (reason, actor) = (String::new(), String::new());
         let (key, seen) = (self.key.clone(), self.etags[etag]);
