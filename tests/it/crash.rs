@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use oncegate::port::clock::Clock;
@@ -27,27 +27,25 @@ use crate::rig::{SERVERS, alone};
 const KILLS: usize = 20;
 /// Outcomes acknowledged on each of the two stores.
 const OUTCOMES: usize = 5_000;
-const CALLERS: u64 = 64;
+const CALLERS: usize = 64;
 
-/// What has been asked after already.
-type Checked = HashSet<String>;
+/// What the callers were told, and whether they are to stop.
+#[derive(Default)]
+struct Told {
+    ledger: Ledger,
+    stop: AtomicBool,
+}
 
 /// Callers, two at a time on one key, until they are told to stop.
-fn callers(server: &Server, ledger: &Arc<Ledger>, stop: &Arc<AtomicBool>) -> JoinSet<()> {
-    let next = Arc::new(AtomicU64::new(0));
-    let gates: Vec<Gate> = (0..4).map(|_| gate(server)).collect();
+fn callers(gates: &[Gate], round: usize, told: &Arc<Told>) -> JoinSet<()> {
+    let next = Arc::new(AtomicUsize::new(0));
     let mut callers = JoinSet::new();
-    for gate in gates
-        .iter()
-        .cycle()
-        .take(usize::try_from(CALLERS).unwrap_or(64))
-    {
-        let (gate, ledger) = (gate.clone(), Arc::clone(ledger));
-        let (stop, next) = (Arc::clone(stop), Arc::clone(&next));
+    for gate in gates.iter().cycle().take(CALLERS) {
+        let (gate, told, next) = (gate.clone(), Arc::clone(told), Arc::clone(&next));
         callers.spawn(async move {
-            while !stop.load(Ordering::SeqCst) {
-                let key = format!("crash-{}", next.fetch_add(1, Ordering::SeqCst) / 2);
-                work(&gate, &ledger, &key).await;
+            while !told.stop.load(Ordering::SeqCst) {
+                let key = format!("crash-{round}-{}", next.fetch_add(1, Ordering::SeqCst) / 2);
+                work(&gate, &told.ledger, &key).await;
             }
         });
     }
@@ -55,7 +53,7 @@ fn callers(server: &Server, ledger: &Arc<Ledger>, stop: &Arc<AtomicBool>) -> Joi
 }
 
 /// Asks for every acknowledged outcome that was not asked for yet, by Lookup and by Reserve.
-async fn check(gate: &Gate, ledger: &Ledger, checked: &mut Checked) {
+async fn check(gate: &Gate, ledger: &Ledger, checked: &mut HashSet<String>) {
     let outcomes = ledger.outcomes().into_iter();
     let fresh: Vec<_> = outcomes
         .filter(|(name, _)| checked.insert(name.clone()))
@@ -94,41 +92,37 @@ async fn check(gate: &Gate, ledger: &Ledger, checked: &mut Checked) {
     }
 }
 
-/// Kills and starts the server until there are enough kills and outcomes.
-async fn survive(server: &mut Server, dice: &mut Dice) -> Arc<Ledger> {
-    let ledger = Arc::new(Ledger::default());
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut callers = callers(server, &ledger, &stop);
-    let gate = gate(server);
-    let mut checked = Checked::new();
-    for kill in 1..=KILLS {
-        while ledger.acknowledged() < OUTCOMES * kill / KILLS {
-            ledger.goes_on().await;
+/// Kills the server in the middle of the load, again and again. The callers of a round finish what
+/// they began over the restart; then everything that they were told is asked after.
+async fn survive(server: &mut Server, dice: &mut Dice) {
+    let gates: Vec<Gate> = (0..4).map(|_| gate(server)).collect();
+    let told = Arc::new(Told::default());
+    let mut checked = HashSet::new();
+    for round in 1..=KILLS {
+        told.stop.store(false, Ordering::SeqCst);
+        let mut callers = callers(&gates, round, &told);
+        while told.ledger.acknowledged() < OUTCOMES * round / KILLS {
+            told.ledger.goes_on().await;
             sleep(Duration::from_millis(5)).await;
-            assert_eq!(
-                callers.len(),
-                usize::try_from(CALLERS).unwrap_or(64),
-                "a caller failed"
-            );
+            assert_eq!(callers.len(), CALLERS, "{:?}", callers.try_join_next());
         }
         sleep(dice.span(Duration::from_millis(30))).await;
         server.kill().await;
         server.launch().await;
-        check(&gate, &ledger, &mut checked).await;
-    }
-    stop.store(true, Ordering::SeqCst);
-    while let Some(done) = callers.join_next().await {
-        done.expect("no promise was broken");
+        told.stop.store(true, Ordering::SeqCst);
+        while let Some(done) = callers.join_next().await {
+            done.expect("no promise was broken");
+        }
+        check(&gates[0], &told.ledger, &mut checked).await;
     }
     // Once more for all of them: what was found after one crash is there after the others.
-    check(&gate, &ledger, &mut Checked::new()).await;
-    assert_eq!(ledger.acknowledged(), ledger.grants());
+    check(&gates[0], &told.ledger, &mut HashSet::new()).await;
+    assert_eq!(told.ledger.acknowledged(), told.ledger.grants());
     assert!(
-        ledger.acknowledged() >= OUTCOMES,
+        told.ledger.acknowledged() >= OUTCOMES,
         "{}",
-        ledger.acknowledged()
+        told.ledger.acknowledged()
     );
-    ledger
 }
 
 async fn settings(store: &dyn Store) -> Vec<(String, String)> {

@@ -135,6 +135,37 @@ async fn a_thousand_waiters_hold_no_connection_and_are_answered_within_a_second(
     }
 }
 
+// Field case H3. Field case H9.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn look_ups_checks_and_sweeps_come_to_their_turn_under_any_load() {
+    let _alone = alone().await;
+    let rig = Rig::start(SERVERS[0], |_| {}).await;
+    let mut callers = JoinSet::new();
+    for caller in 0..64 {
+        let store = Arc::clone(&rig.store);
+        callers.spawn(async move {
+            for n in 0_u64.. {
+                reserve(store.as_ref(), &ask(&format!("load-{caller}-{n}"))).await;
+            }
+        });
+    }
+    for _ in 0..20 {
+        let asked = Instant::now();
+        rig.store
+            .read(vec![key_of("load-1-1")])
+            .await
+            .expect("the store reads");
+        rig.store.check().await.expect("the store is ready");
+        rig.store.sweep(10).await.expect("the store sweeps");
+        assert!(
+            asked.elapsed() < secs(2),
+            "only after {:?}",
+            asked.elapsed()
+        );
+    }
+    callers.shutdown().await;
+}
+
 /// Retention of a second, and nothing kept afterwards.
 fn short_lived() -> Terms {
     Terms {

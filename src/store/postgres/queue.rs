@@ -1,5 +1,6 @@
 //! The jobs that wait for a worker. Commands that end or keep a reservation go first, then new
-//! reservations, then reads: a Complete never stands behind anybody who only waits.
+//! reservations, then reads: a Complete never stands behind anybody who only waits. Now and then
+//! the others go first, so that under any load there are look-ups, waiters' reads and a check.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,9 @@ use crate::port::store::{AuditEntry, Health, Reading, StoreError, Swept};
 /// How many jobs of one lane may wait. Above it they are refused: a queue that only grows helps
 /// nobody.
 const LANE_JOBS_MAX: usize = 10_000;
+
+/// Of so many jobs, one is taken from each of the lower lanes first.
+const TURNS: u8 = 8;
 
 /// A question, until when it is worth an answer, and who waits for that.
 #[derive(Debug)]
@@ -65,10 +69,30 @@ impl Job {
     }
 }
 
+/// The jobs by lane, and whose turn it is.
+#[derive(Debug, Default)]
+struct Lanes {
+    jobs: [VecDeque<Job>; 3],
+    turn: u8,
+}
+
+impl Lanes {
+    fn pop(&mut self) -> Option<Job> {
+        self.turn = (self.turn + 1) % TURNS;
+        let first = match self.turn {
+            0 => 2,
+            4 => 1,
+            _ => 0,
+        };
+        let in_turn = self.jobs[first].pop_front();
+        in_turn.or_else(|| self.jobs.iter_mut().find_map(VecDeque::pop_front))
+    }
+}
+
 /// The lanes, and one permit for each job in them.
 #[derive(Debug)]
 pub(super) struct Queue {
-    lanes: Mutex<[VecDeque<Job>; 3]>,
+    lanes: Mutex<Lanes>,
     waiting: Semaphore,
 }
 
@@ -83,7 +107,7 @@ impl Queue {
     /// Adds a job; `false`: its lane is full and the job is dropped.
     pub(super) fn push(&self, job: Job) -> bool {
         let mut lanes = self.lanes();
-        let lane = &mut lanes[job.lane()];
+        let lane = &mut lanes.jobs[job.lane()];
         if lane.len() >= LANE_JOBS_MAX {
             return false;
         }
@@ -96,7 +120,7 @@ impl Queue {
     pub(super) async fn next(&self) -> Option<Job> {
         let permit = self.waiting.acquire().await.ok()?;
         permit.forget();
-        self.lanes().iter_mut().find_map(VecDeque::pop_front)
+        self.lanes().pop()
     }
 
     /// Lets each of the workers end once nothing waits any more: a permit without a job.
@@ -104,7 +128,7 @@ impl Queue {
         self.waiting.add_permits(workers);
     }
 
-    fn lanes(&self) -> MutexGuard<'_, [VecDeque<Job>; 3]> {
+    fn lanes(&self) -> MutexGuard<'_, Lanes> {
         // Nothing between the lock and its end can panic.
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -144,6 +168,21 @@ mod tests {
         assert!(queue.push(renew()));
         assert!(matches!(queue.next().await, Some(Job::Apply(_))));
         assert!(matches!(queue.next().await, Some(Job::Read(_))));
+    }
+
+    #[tokio::test]
+    async fn a_read_comes_to_its_turn_however_many_commands_there_are() {
+        let queue = Queue::new();
+        assert!(queue.push(Job::Read(pending(Vec::new()))));
+        let mut before = 0;
+        loop {
+            assert!(queue.push(renew()));
+            match queue.next().await {
+                Some(Job::Apply(_)) => before += 1,
+                other => break assert!(matches!(other, Some(Job::Read(_))), "{other:?}"),
+            }
+        }
+        assert_eq!(before, TURNS - 1);
     }
 
     #[tokio::test]
