@@ -54,6 +54,7 @@ pub(super) fn encode(record: &Record) -> Row {
         | RecordState::Parked { .. }
         | RecordState::Expired(_) => None,
     };
+    let (lease_expires_at, sweep_at) = times_of(record);
     Row {
         digest: *record.key.digest().as_bytes(),
         namespace: record.key.namespace().to_owned(),
@@ -66,8 +67,8 @@ pub(super) fn encode(record: &Record) -> Row {
         fence: record.fence.get(),
         version: record.version.get(),
         first_reserved_at: record.first_reserved_at.as_micros(),
-        lease_expires_at: record.hold().map(|hold| hold.lease_expires_at.as_micros()),
-        sweep_at: record.sweep_at().map(Timestamp::as_micros),
+        lease_expires_at,
+        sweep_at,
         detail: prost::Message::encode_to_vec(&detail::of(record)),
         payload,
     }
@@ -84,6 +85,15 @@ pub(super) fn fresh(request: &Reserve) -> Option<Row> {
     decide_reserve(None, request, moment)
         .write
         .map(|record| encode(&record))
+}
+
+/// The times that SQL searches by: the end of the lease, and when the sweeper is due.
+fn times_of(record: &Record) -> (Option<i64>, Option<i64>) {
+    let lease_expires_at = record.hold().map(|hold| hold.lease_expires_at);
+    (
+        lease_expires_at.map(Timestamp::as_micros),
+        record.sweep_at().map(Timestamp::as_micros),
+    )
 }
 
 /// Reads the columns back.
@@ -126,6 +136,9 @@ fn read(row: Row, payload: Payload) -> Result<Record, String> {
     let (record, stored) = detail::into_record(detail, parts)?;
     if record.state_name().code() != row.state {
         return Err("the state is not that of the detail".to_owned());
+    }
+    if times_of(&record) != (row.lease_expires_at, row.sweep_at) {
+        return Err("the lease's end or the sweep's time is not that of the detail".to_owned());
     }
     match (stored, found) {
         (Some(stored), Some(found)) if stored != found => {
@@ -199,7 +212,7 @@ mod tests {
             now: Timestamp::EPOCH,
             next_fence: Fence::new(7),
         }));
-        let spoil: [fn(&mut Row); 9] = [
+        let spoil: [fn(&mut Row); 12] = [
             |row| row.state = 4,
             |row| row.state = 99,
             |row| row.key.push('x'),
@@ -207,6 +220,9 @@ mod tests {
             |row| row.generation = 0,
             |row| row.fence = 6,
             |row| row.version = 0,
+            |row| row.lease_expires_at = None,
+            |row| row.lease_expires_at = Some(0),
+            |row| row.sweep_at = Some(0),
             |row| row.detail.truncate(row.detail.len() - 1),
             |row| row.detail.clear(),
         ];

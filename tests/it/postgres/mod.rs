@@ -8,7 +8,6 @@
 )]
 
 mod connection;
-mod pooler;
 mod schema;
 mod sweep;
 
