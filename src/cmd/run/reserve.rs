@@ -118,7 +118,7 @@ impl Run {
             .attempts
             .iter()
             .rev()
-            .find(|entry| !entry.holder.is_empty());
+            .find(|entry| entry.ended_at.is_some() && !entry.holder.is_empty());
         let who = before.map_or_else(String::new, |entry| {
             let since = text::time(entry.reserved_at.as_ref());
             format!(" (by {}, since {since})", entry.holder)

@@ -341,3 +341,27 @@ async fn a_namespace_that_does_not_exist_is_told_apart_from_a_missing_record() {
     assert_eq!(told.metadata["namespace"], "terminal");
     assert_eq!(told.metadata["environment"], "live");
 }
+
+/// Field case E4: a record belongs to its identity, not to the credential that made it.
+#[tokio::test]
+async fn another_credential_of_the_same_scope_meets_the_same_record() {
+    let worker = || caller(Role::Worker, Some("terminal"), Some("live"));
+    let server = guarded(vec![("before", worker()), ("rotated", worker())]).await;
+    let mut gate = server.gate();
+    let first = gate.reserve(bearing("before", reserve("k"))).await;
+    let Some(Verdict::Granted(granted)) = first.expect("an answer").into_inner().verdict else {
+        panic!("must be GRANTED")
+    };
+    let second = gate.reserve(bearing("rotated", reserve("k"))).await;
+    let second = second.expect("an answer").into_inner().verdict;
+    assert!(matches!(second, Some(Verdict::InProgress(_))), "{second:?}");
+    let done = gate
+        .complete(bearing("rotated", complete("k", &granted.token, b"B-14")))
+        .await
+        .expect("an answer")
+        .into_inner();
+    assert_eq!(done.verdict(), pb::complete_response::Verdict::Recorded);
+    let again = gate.reserve(bearing("before", reserve("k"))).await;
+    let again = again.expect("an answer").into_inner().verdict;
+    assert!(matches!(again, Some(Verdict::Replay(_))), "{again:?}");
+}
