@@ -1,5 +1,6 @@
 //! Whether the store can be used, looked at every second, and everybody who is told of it.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ pub struct Readiness {
 impl Readiness {
     /// Not ready until the store was looked at.
     pub async fn new() -> Self {
-        let starting = State::NotReady("the store has not been looked at yet".to_owned());
+        let starting = State::NotReady("the store has not answered yet".to_owned());
         let readiness = Self {
             state: watch::Sender::new(starting),
             health: HealthReporter::new(),
@@ -89,13 +90,29 @@ impl Readiness {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            let seen = look(store.as_ref()).await;
-            metrics.ready(seen == State::Ready);
-            self.change(seen).await;
+            let mut looking = pin!(store.check());
+            let seen = match timeout(LOOK_TIME_MAX, looking.as_mut()).await {
+                Ok(seen) => seen,
+                Err(_elapsed) => {
+                    if self.state() == State::Ready {
+                        let silence =
+                            format!("the store has not answered within {LOOK_TIME_MAX:?}");
+                        self.change(State::NotReady(silence), &metrics).await;
+                    }
+                    // Its own words say more than its silence.
+                    looking.await
+                }
+            };
+            let seen = match seen {
+                Ok(_health) => State::Ready,
+                Err(error) => State::NotReady(error.to_string()),
+            };
+            self.change(seen, &metrics).await;
         }
     }
 
-    async fn change(&self, seen: State) {
+    async fn change(&self, seen: State, metrics: &Metrics) {
+        metrics.ready(seen == State::Ready);
         let changed = self.state.send_if_modified(|state| {
             let change = *state != State::Draining && *state != seen;
             if change {
@@ -123,15 +140,5 @@ impl Readiness {
         for service in SERVICES {
             self.health.set_service_status(service, status).await;
         }
-    }
-}
-
-async fn look(store: &dyn Store) -> State {
-    match timeout(LOOK_TIME_MAX, store.check()).await {
-        Ok(Ok(_health)) => State::Ready,
-        Ok(Err(error)) => State::NotReady(error.to_string()),
-        Err(_elapsed) => State::NotReady(format!(
-            "the store has not answered within {LOOK_TIME_MAX:?}"
-        )),
     }
 }

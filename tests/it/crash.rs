@@ -26,7 +26,7 @@ use crate::rig::{SERVERS, alone};
 
 const KILLS: usize = 20;
 /// Outcomes acknowledged on each of the two stores.
-const OUTCOMES: usize = 5_000;
+const OUTCOMES: usize = 10_000;
 const CALLERS: usize = 64;
 
 /// What the callers were told, and whether they are to stop.

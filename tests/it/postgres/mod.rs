@@ -1,11 +1,7 @@
 //! What is particular to the Postgres store: its schema, its settings, its connections. What every
 //! store must do is in the conformance suite. Every test runs on each supported server.
 
-#![expect(
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a helper that fails fails its test"
-)]
+#![expect(clippy::panic, reason = "a helper that fails fails its test")]
 
 mod connection;
 mod schema;

@@ -2,6 +2,7 @@
 //! finish what its caller gave up.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use oncegate::domain::command::{Answer, Command};
@@ -29,6 +30,8 @@ pub(super) enum Fault {
     Fail(StoreError),
     Panic,
     Hold,
+    /// Health checks alone: the failure comes after ten seconds of silence.
+    Late(StoreError),
 }
 
 impl Faulty {
@@ -48,7 +51,7 @@ impl Faulty {
     async fn pass(&self) -> Result<(), StoreError> {
         let fault = self.fault.lock().expect("not poisoned").clone();
         match fault {
-            Fault::None => Ok(()),
+            Fault::None | Fault::Late(_) => Ok(()),
             Fault::Fail(error) => Err(error),
             Fault::Panic => panic!("the store's secret"),
             Fault::Hold => {
@@ -104,9 +107,14 @@ impl Store for Faulty {
     }
 
     async fn check(&self) -> Result<Health, StoreError> {
-        if let Fault::Fail(error) = &*self.fault.lock().expect("not poisoned") {
-            return Err(error.clone());
+        let fault = self.fault.lock().expect("not poisoned").clone();
+        match fault {
+            Fault::Fail(error) => Err(error),
+            Fault::Late(error) => {
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                Err(error)
+            }
+            Fault::None | Fault::Panic | Fault::Hold => self.inner.check().await,
         }
-        self.inner.check().await
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use oncegate::port::store::StoreError;
+use oncegate::telemetry::metrics::Metrics;
 use oncegate::testkit::server::TestServer;
+use oncegate::transport::readiness::{Readiness, State};
 use tonic_health::ServingStatus;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
@@ -160,6 +162,33 @@ async fn health_and_readiness_follow_the_store_and_liveness_does_not() {
     assert!(metrics.contains("oncegate_ready 0"), "{metrics}");
     store.set(Fault::None);
     assert_eq!(next().await, serving);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_store_is_not_ready_after_three_seconds_and_then_says_why() {
+    let store = Faulty::new();
+    let readiness = Readiness::new().await;
+    let metrics = Arc::new(Metrics::new().expect("usable names"));
+    let (follower, followed) = (readiness.clone(), Arc::clone(&store) as Arc<dyn Store>);
+    let following = tokio::spawn(async move { follower.follow(followed, metrics).await });
+    readiness.ready().await;
+    store.set(Fault::Late(StoreError::Unavailable(
+        "connection refused".to_owned(),
+    )));
+    let told = || match readiness.state() {
+        State::NotReady(reason) => reason,
+        other @ (State::Ready | State::Draining) => panic!("{other:?}"),
+    };
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(told().contains("not answered within 3s"));
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    assert!(told().contains("connection refused"));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(
+        told().contains("connection refused"),
+        "a reason is not forgotten"
+    );
+    following.abort();
 }
 
 /// The status and the body of one plain HTTP/1 request.

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::*;
+use crate::rig::alone;
 
 pub(super) fn waiting(name: &str) -> pb::ReserveRequest {
     pb::ReserveRequest {
@@ -38,6 +39,7 @@ pub(super) async fn until_waiting(server: &TestServer, calls: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_waiters_are_answered_within_a_second_of_complete() {
+    let _alone = alone().await;
     let server = TestServer::start(Arc::new(MemoryStore::new(Clock::Database))).await;
     let token = granted(verdict(server.gate().reserve(reserve("k")).await)).token;
     let mut waiters = JoinSet::new();
