@@ -83,10 +83,12 @@ impl Outcome {
         metadata: Vec<(String, String)>,
         omitted: Option<PayloadOmitted>,
     ) -> Self {
-        let (size, sha256) = match &omitted {
-            Some(omitted) if payload.is_empty() => (omitted.size_bytes, omitted.sha256),
-            _ => size_and_sha256(&payload),
-        };
+        // A payload speaks for itself; what is said of one beside it is dropped.
+        let omitted = omitted.filter(|_| payload.is_empty()).map(shortened);
+        let (size, sha256) = omitted.as_ref().map_or_else(
+            || size_and_sha256(&payload),
+            |omitted| (omitted.size_bytes, omitted.sha256),
+        );
         let digest = digest(status, size, &sha256, &content_type, &effect_id, &metadata);
         Self {
             status,
@@ -173,6 +175,13 @@ impl Outcome {
         }
         evidence
     }
+}
+
+/// The reason is a note like any other and not part of what was reported: cut, never refused.
+fn shortened(mut omitted: PayloadOmitted) -> PayloadOmitted {
+    let end = omitted.reason.floor_char_boundary(limits::NOTE_BYTES_MAX);
+    omitted.reason.truncate(end);
+    omitted
 }
 
 fn size_and_sha256(payload: &[u8]) -> (u64, [u8; 32]) {

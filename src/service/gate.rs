@@ -96,8 +96,13 @@ impl Gate {
     }
 
     /// Checks a token against the record that it came with.
-    pub(super) async fn verify(&self, key: &RecordKey, token: &str) -> Result<Token, ServiceError> {
-        let secrets = self.secrets().await?;
+    pub(super) async fn verify(
+        &self,
+        call: &Call,
+        key: &RecordKey,
+        token: &str,
+    ) -> Result<Token, ServiceError> {
+        let secrets = in_time(call, self.secrets()).await?;
         secrets
             .verify(&key.digest(), token)
             .map_err(|_invalid| ServiceError::TokenInvalid)
@@ -147,6 +152,15 @@ impl Gate {
             )),
         }
     }
+}
+
+/// Awaits what every call needs first, until the call's deadline: nothing was written by then.
+pub(super) async fn in_time<T>(
+    call: &Call,
+    work: impl Future<Output = Result<T, ServiceError>>,
+) -> Result<T, ServiceError> {
+    let result = timeout_at(call.deadline, work).await;
+    result.unwrap_or(Err(ServiceError::StoreUnavailable))
 }
 
 /// The answer to the command that was asked. Any other one is a defect of a store, never a verdict.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::error::ServiceError;
-use super::gate::{Call, Gate, answer_of};
+use super::gate::{Call, Gate, answer_of, in_time};
 use super::reserve::request_id_or_new;
 use crate::domain::caller::Permission;
 use crate::domain::command::{
@@ -83,7 +83,7 @@ impl Gate {
         lease: Option<Duration>,
     ) -> Result<Renewed, ServiceError> {
         let token = self.held(call, &held).await?;
-        let lease = self.lease(&held.key, lease).await?;
+        let lease = self.lease(call, &held.key, lease).await?;
         let namespace = held.key.namespace().to_owned();
         let command = Command::Renew(Renew {
             key: held.key,
@@ -164,7 +164,7 @@ impl Gate {
         settled_seen: bool,
     ) -> Result<ReexecuteAnswer, ServiceError> {
         let token = self.held(call, &held).await?;
-        let lease = self.lease(&held.key, lease).await?;
+        let lease = self.lease(call, &held.key, lease).await?;
         let namespace = held.key.namespace().to_owned();
         let command = Command::Reexecute(Reexecute {
             key: held.key,
@@ -185,22 +185,21 @@ impl Gate {
 
     async fn held(&self, call: &Call, held: &Held) -> Result<Token, ServiceError> {
         Self::permit(call, Permission::Gate, &held.key)?;
-        self.verify(&held.key, &held.token).await
+        self.verify(call, &held.key, &held.token).await
     }
 
     /// The lease that was asked for or the namespace's default; its cap is the record's own.
     async fn lease(
         &self,
+        call: &Call,
         key: &RecordKey,
         asked: Option<Duration>,
     ) -> Result<Duration, ServiceError> {
         if let Some(asked) = asked {
             return Ok(asked.max(limits::LEASE_MIN));
         }
-        let policy = self
-            .policies
-            .policy(key.namespace(), key.environment())
-            .await?;
+        let policy = self.policies.policy(key.namespace(), key.environment());
+        let policy = in_time(call, policy).await?;
         Ok(policy.default_lease)
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::error::ServiceError;
-use super::gate::{Call, Gate};
+use super::gate::{Call, Gate, in_time};
 use crate::domain::caller::Permission;
 use crate::domain::decision::aged;
 use crate::domain::key::RecordKey;
@@ -73,8 +73,8 @@ impl Gate {
         {
             return Err(ServiceError::NotPermitted);
         }
-        let policy = self.policies.policy(namespace, environment).await?;
-        let namespace = self.policies.namespace(namespace).await?;
+        let policy = in_time(call, self.policies.policy(namespace, environment)).await?;
+        let namespace = in_time(call, self.policies.namespace(namespace)).await?;
         Ok(PolicyInForce {
             policy,
             version: namespace.map_or(0, |namespace| namespace.version),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::error::ServiceError;
-use super::gate::{Call, Gate, answer_of};
+use super::gate::{Call, Gate, answer_of, in_time};
 use crate::domain::caller::Permission;
 use crate::domain::command::{Command, Grant, Reserve, ReserveVerdict, Reserved};
 use crate::domain::error::InvalidField;
@@ -66,17 +66,16 @@ impl Gate {
         asked: ReserveCall,
     ) -> Result<ReserveAnswer, ServiceError> {
         Self::permit(call, Permission::Gate, &asked.key)?;
-        let policy = self
-            .policies
-            .policy(asked.key.namespace(), asked.key.environment())
-            .await?;
+        let key = &asked.key;
+        let policy = self.policies.policy(key.namespace(), key.environment());
+        let policy = in_time(call, policy).await?;
         let wait_until = Instant::now() + asked.wait.min(policy.max_wait);
         let wait_until = call
             .deadline
             .checked_sub(ANSWER_TIME)
             .map_or(wait_until, |latest| wait_until.min(latest));
         let request = request(call, asked, policy)?;
-        let secrets = self.secrets().await?;
+        let secrets = in_time(call, self.secrets()).await?;
         let namespace = request.key.namespace().to_owned();
         let digest = request.key.digest();
         let reserved = self.reserve_waiting(call, request, wait_until).await?;

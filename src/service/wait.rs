@@ -152,7 +152,9 @@ impl Waiters {
     pub(super) async fn run(&self) {
         let mut next_poll = Instant::now() + POLL_EVERY;
         loop {
-            let changed = timeout_at(next_poll, self.changed.notified()).await.is_ok();
+            // A steady stream of changes to some keys must not keep the others from being read.
+            let changed = Instant::now() < next_poll
+                && timeout_at(next_poll, self.changed.notified()).await.is_ok();
             if !changed {
                 next_poll = Instant::now() + POLL_EVERY;
             }

@@ -1,5 +1,6 @@
 //! The command itself: its output goes through and is kept, signals go to it, its end is awaited.
 
+use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -51,10 +52,37 @@ pub(super) struct Captured {
     pub(super) bytes: u64,
 }
 
-/// Starts the command. An error means that it was not started at all.
-pub(super) fn spawn(args: &RunArgs, held: &Held) -> std::io::Result<Running> {
+/// Why a command does not run under our eyes.
+#[derive(Debug)]
+pub(super) enum NotWatched {
+    /// It was not started at all.
+    NotStarted(std::io::Error),
+    /// It was started and could not be watched: what it does is not known.
+    Lost(std::io::Error),
+}
+
+/// Whether the error is one of the program itself, from before its first instruction. Any other one
+/// can also come after the start, when the new process is registered to be watched.
+fn says_not_started(error: &std::io::Error) -> bool {
+    /// "Exec format error": neither a binary for this machine nor a script with an interpreter.
+    const ENOEXEC: i32 = 8;
+    matches!(
+        error.kind(),
+        ErrorKind::NotFound
+            | ErrorKind::PermissionDenied
+            | ErrorKind::InvalidInput
+            | ErrorKind::ArgumentListTooLong
+            | ErrorKind::ExecutableFileBusy
+            | ErrorKind::NotADirectory
+            | ErrorKind::IsADirectory
+    ) || error.raw_os_error() == Some(ENOEXEC)
+}
+
+/// Starts the command.
+pub(super) fn spawn(args: &RunArgs, held: &Held) -> Result<Running, NotWatched> {
     let Some((program, rest)) = args.command.split_first() else {
-        return Err(std::io::ErrorKind::NotFound.into());
+        let nothing = ErrorKind::NotFound.into();
+        return Err(NotWatched::NotStarted(nothing));
     };
     let mut child = Command::new(program)
         .args(rest)
@@ -64,7 +92,14 @@ pub(super) fn spawn(args: &RunArgs, held: &Held) -> std::io::Result<Running> {
         .env("ONCEGATE_DOWNSTREAM_KEY", &held.downstream_key)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()?;
+        .spawn()
+        .map_err(|error| {
+            if says_not_started(&error) {
+                NotWatched::NotStarted(error)
+            } else {
+                NotWatched::Lost(error)
+            }
+        })?;
     let enough = CancellationToken::new();
     let keep = usize::try_from(args.max_output).unwrap_or(usize::MAX);
     let stdout = pass(

@@ -46,6 +46,25 @@ impl Held {
         }
     }
 
+    /// Makes sure that the right still holds before the command is started: one that was asked for
+    /// long ago, or whose lease is at its cap, may have gone to another caller.
+    pub(super) async fn confirmed(
+        mut self,
+        client: &Client,
+        key: &v1::RecordKey,
+        lease: Duration,
+    ) -> Option<Self> {
+        if Instant::now() < self.until {
+            return Some(self);
+        }
+        let asked_at = Instant::now();
+        let answer = renew(client, key, &self.token, lease).await?;
+        let left = answer.lease_remaining.map_or(Duration::ZERO, text::to_std);
+        self.until = asked_at + left;
+        self.renew_at = asked_at + left / 3;
+        (answer.held && Instant::now() < self.until).then_some(self)
+    }
+
     /// Starts renewing.
     pub(super) fn keep(self, client: Client, key: v1::RecordKey, lease: Duration) -> Heartbeat {
         let renewals = Renewals {
@@ -57,6 +76,23 @@ impl Held {
         };
         Heartbeat(tokio::spawn(renewals.run()))
     }
+}
+
+async fn renew(
+    client: &Client,
+    key: &v1::RecordKey,
+    token: &str,
+    lease: Duration,
+) -> Option<v1::RenewResponse> {
+    let request = v1::RenewRequest {
+        key: Some(key.clone()),
+        token: token.to_owned(),
+        lease: Some(text::to_proto(lease)),
+    };
+    let mut gate = client.gate();
+    let call = gate.renew(client.request(request));
+    let answer = tokio::time::timeout(lease / 3, call).await;
+    Some(answer.ok()?.ok()?.into_inner())
 }
 
 struct Renewals {
@@ -93,15 +129,7 @@ impl Renewals {
 
     /// One renewal, given up when the next is due.
     async fn ask(&self) -> Option<v1::RenewResponse> {
-        let request = v1::RenewRequest {
-            key: Some(self.key.clone()),
-            token: self.held.token.clone(),
-            lease: Some(text::to_proto(self.lease)),
-        };
-        let mut gate = self.client.gate();
-        let call = gate.renew(self.client.request(request));
-        let answer = tokio::time::timeout(self.lease / 3, call).await;
-        Some(answer.ok()?.ok()?.into_inner())
+        renew(&self.client, &self.key, &self.held.token, self.lease).await
     }
 
     /// Plans the next renewal; false if no more can be had.

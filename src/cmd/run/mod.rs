@@ -129,9 +129,21 @@ impl Run {
             self.release(&token, &signal.before_start()).await;
             return Ok(signal.exit());
         }
+        let confirmed = held.confirmed(&self.client, &self.key, self.args.lease);
+        let Some(held) = confirmed.await else {
+            let what = "the right to run ended before the command was started; nothing was run";
+            return Err(Failure::new(Exit::Stale, what));
+        };
         let child = match child::spawn(&self.args, &held) {
             Ok(child) => child,
-            Err(error) => return Ok(self.not_started(&token, &error).await),
+            Err(child::NotWatched::NotStarted(error)) => {
+                return Ok(self.not_started(&token, &error).await);
+            }
+            Err(child::NotWatched::Lost(error)) => {
+                let what = format!("the command was started and lost: {error}");
+                let exit = report::parked_exit(self.park(&token, &what).await);
+                return Err(Failure::new(exit, what).hint(self.resolve_hint()));
+            }
         };
         let heartbeat = held.keep(self.client.clone(), self.key.clone(), self.args.lease);
         let finished = child.finish(signals).await;

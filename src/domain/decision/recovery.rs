@@ -69,8 +69,10 @@ fn rule(record: &Record, request: &Reexecute, now: Timestamp) -> Ruling {
     }
     match terms.effect_class {
         EffectClass::Keyed => {
-            // The new run may itself be paused and delayed: it must still arrive inside.
-            let arrives_by = now.plus(terms.settle_time());
+            // The new run may begin at the end of its longest lease, be paused and delayed: it must
+            // still arrive inside.
+            let lease_end = now.plus(terms.max_total_lease);
+            let arrives_by = lease_end.plus(terms.settle_time());
             if arrives_by < record.exposed_at.plus(terms.keyed_window) {
                 Ruling::Run
             } else {

@@ -58,6 +58,11 @@ impl Failure {
             }
             Self::Again { reason } if unknown => StoreError::OutcomeUnknown(reason),
             Self::Broken { reason, .. } | Self::Again { reason } => StoreError::Unavailable(reason),
+            Self::Final(StoreError::Unavailable(reason) | StoreError::Unusable(reason))
+                if unknown =>
+            {
+                StoreError::OutcomeUnknown(reason)
+            }
             Self::Final(error) => error,
         }
     }

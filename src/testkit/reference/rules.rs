@@ -313,7 +313,9 @@ impl Reference {
         hold.used = true;
         let allowed = match rules.class {
             _ if record.approved => true,
-            EffectClass::Keyed => now + rules.settle < record.exposed + rules.window,
+            EffectClass::Keyed => {
+                now + rules.max_total_lease + rules.settle < record.exposed + rules.window
+            }
             EffectClass::Queryable if record.settled_at >= now => {
                 return Said::TooEarly { look_again: false };
             }
