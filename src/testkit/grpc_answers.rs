@@ -172,14 +172,19 @@ fn outcome(told: pb::Outcome) -> Outcome {
         .metadata
         .into_iter()
         .map(|pair| (pair.name, pair.value));
-    Outcome::reported(
+    let reported = Outcome::reported(
         status,
         told.payload,
         told.content_type,
         told.effect_id,
         metadata.collect(),
+        omitted.clone(),
+    );
+    // A kept outcome can have both: a payload, and the word that something else was left out.
+    Outcome {
         omitted,
-    )
+        ..reported
+    }
 }
 
 fn attempt(told: pb::Attempt) -> Attempt {
