@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::failure::Failure;
 use super::output::Format;
+use crate::config::hex;
 use crate::domain::key::RecordKey;
 use crate::domain::limits;
 use crate::proto::v1;
@@ -163,16 +164,7 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
 
 /// Reads 32 hexadecimal digits.
 pub(crate) fn request_id(text: &str) -> Result<[u8; 16], String> {
-    let problem = "must be 32 hexadecimal digits";
-    if text.len() != 32 || !text.is_ascii() {
-        return Err(problem.to_owned());
-    }
-    let mut id = [0; 16];
-    for (byte, digits) in id.iter_mut().zip(text.as_bytes().chunks(2)) {
-        let digits = str::from_utf8(digits).map_err(|_not_ascii| problem.to_owned())?;
-        *byte = u8::from_str_radix(digits, 16).map_err(|error| format!("{problem}: {error}"))?;
-    }
-    Ok(id)
+    hex::read(text).ok_or_else(|| "must be 32 hexadecimal digits".to_owned())
 }
 
 /// Reads a text that must say something.

@@ -110,9 +110,8 @@ impl Token {
 
     fn digest(&self) -> Result<[u8; 32], String> {
         match (&self.sha256, &self.file) {
-            (Some(hex), None) => {
-                unhex(hex).ok_or_else(|| "sha256: must be 64 hexadecimal digits".to_owned())
-            }
+            (Some(hex), None) => super::hex::read(hex)
+                .ok_or_else(|| "sha256: must be 64 hexadecimal digits".to_owned()),
             (None, Some(file)) => digest_of(file),
             (Some(_), Some(_)) => Err("give sha256 or file, not both".to_owned()),
             (None, None) => Err("give sha256 or file".to_owned()),
@@ -131,19 +130,4 @@ fn digest_of(file: &Path) -> Result<[u8; 32], String> {
         ));
     }
     Ok(Sha256::digest(token).into())
-}
-
-fn unhex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
-        let digits = text.get(at..at + 2)?;
-        if digits.starts_with('+') {
-            return None;
-        }
-        *byte = u8::from_str_radix(digits, 16).ok()?;
-    }
-    Some(bytes)
 }

@@ -2,6 +2,7 @@
 
 pub mod auth;
 pub mod database;
+pub mod hex;
 pub mod read;
 pub mod sections;
 pub mod span;

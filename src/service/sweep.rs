@@ -22,7 +22,7 @@ pub async fn run(store: Arc<dyn Store>, metrics: Arc<Metrics>, options: SweepOpt
     loop {
         let started = Instant::now();
         match sweep_all(store.as_ref(), &metrics, options.batch).await {
-            Ok(()) => metrics.swept_at_last(started),
+            Ok(()) => metrics.sweep_took(started),
             Err(error) => {
                 tracing::warn!(%error, "the sweep broke off; it goes on at the next turn");
             }

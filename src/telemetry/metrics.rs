@@ -30,7 +30,7 @@ pub struct Metrics {
     divergences: Counter<u64>,
     rpc_seconds: Histogram<f64>,
     swept: Counter<u64>,
-    swept_age: Gauge<f64>,
+    sweep_seconds: Gauge<f64>,
     waiting: Gauge<u64>,
     ready: Gauge<u64>,
 }
@@ -76,7 +76,7 @@ impl Metrics {
                 "oncegate_swept",
                 "Records that the sweeper buried or deleted",
             ),
-            swept_age: meter
+            sweep_seconds: meter
                 .f64_gauge("oncegate_sweep_duration")
                 .with_unit("s")
                 .with_description("How long the last sweep that came to its end took")
@@ -132,8 +132,9 @@ impl Metrics {
     }
 
     /// Times a sweep that came to its end.
-    pub fn swept_at_last(&self, started: Instant) {
-        self.swept_age.record(started.elapsed().as_secs_f64(), &[]);
+    pub fn sweep_took(&self, started: Instant) {
+        self.sweep_seconds
+            .record(started.elapsed().as_secs_f64(), &[]);
     }
 
     /// Shows how many calls wait.

@@ -123,6 +123,11 @@ impl TempPostgres {
         Self { server, name }
     }
 
+    /// The database's name: letters, digits and _ only.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The superuser's URL of this database.
     pub fn url(&self) -> String {
         with_database(&self.server, &self.name)

@@ -231,11 +231,6 @@ impl Reference {
             .push(self.record.as_ref().map_or(0, |record| record.generation));
     }
 
-    /// How many reservations were made.
-    pub fn reservations(&self) -> usize {
-        self.tokens.len()
-    }
-
     /// The name of the state; `None`: the key is as new.
     pub fn state(&self) -> Option<&'static str> {
         self.record.as_ref().map(|record| match record.state {

@@ -19,7 +19,7 @@ async fn the_sessions_settings_are_read_back_and_told() {
             .run(&format!(
                 "ALTER DATABASE {0} SET default_transaction_isolation = serializable; \
              ALTER DATABASE {0} SET statement_timeout = 0",
-                database.name
+                database.name()
             ))
             .await;
         let store = database.store();
@@ -41,7 +41,6 @@ async fn the_sessions_settings_are_read_back_and_told() {
         }
         granted(&store, "works").await;
         store.close().await;
-        database.drop().await;
     }
 }
 
@@ -51,21 +50,20 @@ async fn a_database_that_does_not_wait_for_its_commits_is_not_used() {
         database
             .run(&format!(
                 "ALTER DATABASE {} SET synchronous_commit = off",
-                database.name
+                database.name()
             ))
             .await;
         let store = database.store();
         let text = unusable(&store).await;
         assert!(text.contains("synchronous_commit"), "{text}");
         store.close().await;
-        database.drop().await;
     }
 }
 
 #[tokio::test]
 async fn a_read_only_database_is_unavailable() {
     for database in Database::migrated().await {
-        let name = &database.name;
+        let name = database.name();
         database
             .run(&format!(
                 "ALTER DATABASE {name} SET default_transaction_read_only = on"
@@ -82,7 +80,6 @@ async fn a_read_only_database_is_unavailable() {
             "{refused:?}"
         );
         store.close().await;
-        database.drop().await;
     }
 }
 
@@ -144,7 +141,6 @@ async fn exactly_one_of_many_racers_is_granted() {
             assert_eq!(grants.count(), 1, "{name}");
         }
         drop(store);
-        database.drop().await;
     }
 }
 
@@ -177,6 +173,5 @@ async fn a_connection_that_the_server_ends_costs_no_caller_an_answer() {
             );
         }
         store.close().await;
-        database.drop().await;
     }
 }

@@ -8,7 +8,6 @@ mod schema;
 mod sweep;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use oncegate::domain::command::{Answer, Command, Complete, Reserve, ReserveVerdict};
@@ -19,34 +18,30 @@ use oncegate::domain::record::RequestId;
 use oncegate::domain::token::Token;
 use oncegate::port::store::{Store, StoreError};
 use oncegate::store::postgres::{self, PostgresOptions, PostgresStore};
+use oncegate::testkit::databases::TempPostgres;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
 /// A database of a test's own on one of the servers.
 struct Database {
-    server: String,
-    name: String,
     url: String,
+    /// Dropped with this value, also when the test fails.
+    keep: TempPostgres,
 }
 
 impl Database {
     /// One empty database on each supported server.
     async fn on_each_server() -> Vec<Self> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
         let mut databases = Vec::new();
         for variable in ["ONCEGATE_TEST_POSTGRES_15", "ONCEGATE_TEST_POSTGRES_18"] {
-            let server = std::env::var(variable)
-                .unwrap_or_else(|_| panic!("{variable} must name a server: see scripts/test"));
-            let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            let name = format!("oncegate_it_{}_{count}", std::process::id());
-            let (base, _) = server.rsplit_once('/').expect("the URL names a database");
-            let url = format!("{base}/{name}");
-            let database = Self { server, name, url };
-            database
-                .on_server(&format!("CREATE DATABASE {}", database.name))
-                .await;
-            databases.push(database);
+            let keep = TempPostgres::create(variable).await;
+            let url = keep.url();
+            databases.push(Self { url, keep });
         }
         databases
+    }
+
+    fn name(&self) -> &str {
+        self.keep.name()
     }
 
     /// The same, each with the schema.
@@ -84,21 +79,6 @@ impl Database {
             .execute(AssertSqlSafe(statements.to_owned()))
             .await
             .expect(statements);
-    }
-
-    async fn on_server(&self, statement: &str) {
-        let mut server = PgConnection::connect(&self.server)
-            .await
-            .expect("the server is up");
-        server
-            .execute(AssertSqlSafe(statement.to_owned()))
-            .await
-            .expect(statement);
-    }
-
-    async fn drop(self) {
-        self.on_server(&format!("DROP DATABASE {} WITH (FORCE)", self.name))
-            .await;
     }
 }
 

@@ -14,7 +14,6 @@ async fn every_statement_prepares_on_every_supported_server() {
             let prepared = connection.prepare(statement.into_sql_str()).await;
             assert!(prepared.is_ok(), "{name}: {prepared:?}");
         }
-        database.drop().await;
     }
 }
 
@@ -38,7 +37,6 @@ async fn the_schema_goes_up_down_and_up_again() {
         );
         migrate(&database.url).await.unwrap();
         assert_eq!(schema_version(&database.url).await.unwrap(), SCHEMA_VERSION);
-        database.drop().await;
     }
 }
 
@@ -56,7 +54,6 @@ async fn the_schema_is_not_taken_back_while_it_holds_a_record() {
         let kept = store.read(vec![key("kept")]).await.unwrap();
         assert!(matches!(kept.records.as_slice(), [Ok(Some(_))]), "{kept:?}");
         store.close().await;
-        database.drop().await;
     }
 }
 
@@ -67,7 +64,6 @@ async fn runners_at_once_all_end_well() {
         for report in futures::future::join_all(runners).await {
             assert_eq!(report.unwrap().after, SCHEMA_VERSION);
         }
-        database.drop().await;
     }
 }
 
@@ -89,7 +85,6 @@ async fn a_database_without_the_schema_names_the_command_to_run() {
             assert!(text.contains("oncegate migrate"), "{text}");
         }
         store.close().await;
-        database.drop().await;
     }
 }
 
@@ -109,6 +104,5 @@ async fn a_schema_of_another_version_is_not_used() {
             assert!(text.contains("oncegate migrate"), "{text}");
         }
         store.close().await;
-        database.drop().await;
     }
 }

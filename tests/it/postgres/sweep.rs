@@ -51,6 +51,5 @@ async fn an_unreadable_record_neither_blocks_the_sweep_nor_is_deleted() {
             panic!("{read:?}");
         };
         store.close().await;
-        database.drop().await;
     }
 }
