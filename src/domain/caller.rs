@@ -12,6 +12,8 @@ pub enum Role {
     Support,
     /// Everything.
     Admin,
+    /// Nothing: its credential is not known (any more). A genuine token still lets it complete.
+    Unknown,
 }
 
 /// What is asked for.
@@ -52,10 +54,11 @@ impl Role {
     const fn allows(self, permission: Permission) -> bool {
         match (self, permission) {
             (Self::Admin, _)
-            | (_, Permission::Read)
+            | (Self::Worker | Self::Reader | Self::Support, Permission::Read)
             | (Self::Worker, Permission::Gate)
             | (Self::Support, Permission::Support) => true,
-            (Self::Worker, Permission::Support | Permission::Admin)
+            (Self::Unknown, _)
+            | (Self::Worker, Permission::Support | Permission::Admin)
             | (Self::Reader, Permission::Gate | Permission::Support | Permission::Admin)
             | (Self::Support, Permission::Gate | Permission::Admin) => false,
         }
@@ -69,6 +72,17 @@ impl Caller {
         Self {
             name,
             role: Role::Admin,
+            namespace: None,
+            environment: None,
+        }
+    }
+
+    /// The bearer of a credential that is not known: perhaps it was withdrawn meanwhile.
+    pub fn unknown() -> Self {
+        let name = "unknown".to_owned();
+        Self {
+            name,
+            role: Role::Unknown,
             namespace: None,
             environment: None,
         }

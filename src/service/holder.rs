@@ -35,7 +35,8 @@ pub struct ReexecuteAnswer {
 }
 
 impl Gate {
-    /// Records what happened, once and for good. A valid token is authority enough.
+    /// Records what happened, once and for good. A genuine token is authority enough: what has
+    /// happened must not get lost because a credential ended meanwhile.
     ///
     /// # Errors
     ///
@@ -47,7 +48,7 @@ impl Gate {
         outcome: Outcome,
         retention: Option<Duration>,
     ) -> Result<Completed, ServiceError> {
-        let token = self.held(call, &held).await?;
+        let token = self.verify(call, &held.key, &held.token).await?;
         let namespace = held.key.namespace().to_owned();
         let retention = retention.map(|asked| asked.min(limits::RETENTION_CAP));
         let key = held.key;
@@ -184,8 +185,9 @@ impl Gate {
     }
 
     async fn held(&self, call: &Call, held: &Held) -> Result<Token, ServiceError> {
+        let token = self.verify(call, &held.key, &held.token).await?;
         Self::permit(call, Permission::Gate, &held.key)?;
-        self.verify(call, &held.key, &held.token).await
+        Ok(token)
     }
 
     /// The lease that was asked for or the namespace's default; its cap is the record's own.

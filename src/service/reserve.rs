@@ -123,6 +123,10 @@ impl Gate {
     }
 
     async fn reserve_now(&self, call: &Call, request: &Reserve) -> Result<Reserved, ServiceError> {
+        if call.deadline <= Instant::now() {
+            // A right that nobody would hear of is not asked for: its key would be stranded.
+            return Err(ServiceError::StoreUnavailable);
+        }
         let command = Command::Reserve(Box::new(request.clone()));
         Ok(answer_of!(self.apply(call, command).await?, Reserve))
     }

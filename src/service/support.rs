@@ -40,7 +40,7 @@ impl Gate {
         let expired = if tombstone.reopening == Reopening::Unset {
             // The time of reopening counts from after the first one's commit: it takes a second
             // statement. If it gets lost, whoever finds the time unset makes it.
-            let answer = self.apply(call, command).await?;
+            let answer = self.apply(call, command).await.map_err(written)?;
             settled(answer_of!(answer, Expire), ServiceError::NotExpirable)?
         } else {
             expired
@@ -105,11 +105,18 @@ impl Gate {
         call: &Call,
         record: crate::domain::record::Record,
     ) -> Result<Found, ServiceError> {
-        let now = self
-            .by_deadline(call, self.store.read(Vec::new()))
-            .await?
-            .now;
+        let reading = self.by_deadline(call, self.store.read(Vec::new())).await;
+        let now = reading.map_err(|error| written(error.into()))?.now;
         Ok(Found { record, now })
+    }
+}
+
+/// An error after the write: that the store is away now must not read as if nothing was done.
+fn written(error: ServiceError) -> ServiceError {
+    if error == ServiceError::StoreUnavailable {
+        ServiceError::OutcomeUnknown
+    } else {
+        error
     }
 }
 

@@ -205,6 +205,7 @@ fn attempt(told: pb::Attempt) -> Attempt {
         reserved_at: at(told.reserved_at),
         ended: end.map(|end| (at(told.ended_at), end)),
         note: told.note,
+        recorded: None,
         late_outcomes: told.late_outcomes.into_iter().map(outcome).collect(),
     }
 }

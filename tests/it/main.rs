@@ -14,6 +14,7 @@ mod cluster;
 mod conformance;
 mod crash;
 mod durability;
+mod error_pages;
 mod footprint;
 mod kills;
 mod outage;

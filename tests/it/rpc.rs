@@ -6,6 +6,7 @@ mod drain;
 mod faulty;
 mod input;
 mod input_of_operators;
+mod methods;
 mod operators;
 mod store_failures;
 mod verdicts;

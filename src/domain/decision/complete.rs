@@ -3,7 +3,7 @@
 use super::{Decision, Moment, aged, complete_with, is_newest};
 use crate::domain::command::{Complete, CompleteVerdict, Completed};
 use crate::domain::limits;
-use crate::domain::outcome::{Outcome, OutcomeDigest};
+use crate::domain::outcome::OutcomeDigest;
 use crate::domain::record::{KeptOutcome, Record, RecordState};
 use crate::domain::time::Timestamp;
 
@@ -25,22 +25,22 @@ pub fn decide_complete(
     };
     let record = record.into_owned();
     if record.generation != request.token.generation {
-        return too_late(record, request, CompleteVerdict::Superseded, false);
+        return of_another_life(record, request, moment.now);
     }
     let newest = is_newest(&record, &request.token);
     match &record.state {
         RecordState::Running(_) if newest => used(record, request, moment.now),
-        RecordState::Running(_) => keep(record, request),
+        RecordState::Running(_) => keep(record, request, moment.now),
         RecordState::Recovering(_) | RecordState::Released { .. } | RecordState::Parked { .. } => {
             used(record, request, moment.now)
         }
         RecordState::Completed(completion) => {
             let digest = completion.outcome.digest;
-            decided(record, request, digest, newest)
+            decided(record, request, digest, moment.now)
         }
         RecordState::Expired(tombstone) => {
             let digest = tombstone.outcome_digest;
-            decided(record, request, digest, newest)
+            decided(record, request, digest, moment.now)
         }
     }
 }
@@ -75,24 +75,18 @@ fn used(mut record: Record, request: &Complete, now: Timestamp) -> Decision<Comp
 /// Whether a late report of this generation said something else.
 fn is_another(record: &Record, digest: OutcomeDigest) -> bool {
     let kept = record.kept.iter().map(|kept| &kept.outcome);
-    let own = record
-        .attempts
-        .iter()
-        .filter(|attempt| attempt.rerun == record.rerun);
+    let attempts = record.attempts.iter();
+    let own = attempts.filter(|attempt| record.is_of_this_life(attempt.fence));
     let late = own.flat_map(|attempt| &attempt.late_outcomes);
     kept.chain(late).any(|outcome| outcome.digest != digest)
 }
 
 /// Another token is RUNNING: kept whole until that one has decided.
-fn keep(record: Record, request: &Complete) -> Decision<Completed> {
+fn keep(record: Record, request: &Complete, now: Timestamp) -> Decision<Completed> {
     let known = record.kept.as_ref().map(|kept| kept.outcome.digest);
     let diverges = known.is_some_and(|digest| digest != request.outcome.digest);
-    let mut decision = too_late(
-        record.clone(),
-        request,
-        CompleteVerdict::Superseded,
-        diverges,
-    );
+    let verdict = CompleteVerdict::Superseded;
+    let mut decision = too_late(record.clone(), request, verdict, diverges, now);
     if known.is_none() {
         let outcome = request.outcome.clone().kept_under(&record.terms);
         let (fence, retention) = (request.token.fence, request.retention);
@@ -111,12 +105,12 @@ fn decided(
     record: Record,
     request: &Complete,
     digest: OutcomeDigest,
-    newest: bool,
+    now: Timestamp,
 ) -> Decision<Completed> {
     if digest == request.outcome.digest {
         return Decision::answer(about(&record, CompleteVerdict::AlreadyRecorded));
     }
-    let verdict = if newest {
+    let verdict = if is_newest(&record, &request.token) {
         CompleteVerdict::Divergent
     } else {
         CompleteVerdict::Superseded
@@ -129,9 +123,25 @@ fn decided(
         | RecordState::Parked { .. }
         | RecordState::Expired(_) => None,
     };
-    let mut decision = too_late(record, request, verdict, true);
+    let mut decision = too_late(record, request, verdict, true, now);
     decision.answer.stored = stored;
     decision
+}
+
+/// The token is of an earlier life of the key. What that life recorded, or was told before, is no
+/// news; anything else is an effect that nobody knew of.
+fn of_another_life(record: Record, request: &Complete, now: Timestamp) -> Decision<Completed> {
+    let digest = request.outcome.digest;
+    let attempts = record.attempts.iter();
+    let earlier = attempts.filter(|attempt| !record.is_of_this_life(attempt.fence));
+    let mut reported = earlier.flat_map(|attempt| {
+        let late = attempt.late_outcomes.iter().map(|late| late.digest);
+        attempt.recorded.into_iter().chain(late)
+    });
+    if reported.any(|known| known == digest) {
+        return Decision::answer(about(&record, CompleteVerdict::Superseded));
+    }
+    too_late(record, request, CompleteVerdict::Superseded, true, now)
 }
 
 /// Not used: kept as evidence with the attempt that it belongs to.
@@ -140,16 +150,24 @@ fn too_late(
     request: &Complete,
     verdict: CompleteVerdict,
     diverges: bool,
+    now: Timestamp,
 ) -> Decision<Completed> {
     let before = record.clone();
-    let same_generation = record.generation == request.token.generation;
+    let this_life = record.generation == request.token.generation;
     let evidence = request
         .outcome
         .clone()
         .kept_under(&record.terms)
         .as_evidence();
-    let another_effect = same_generation && record.add_effect_id(&evidence.effect_id);
-    add_evidence(&mut record, request, evidence);
+    let another_effect = this_life && record.add_effect_id(&evidence.effect_id);
+    let attempt = record.ended_attempt(request.token.fence, now);
+    let known = attempt
+        .late_outcomes
+        .iter()
+        .any(|late| late.digest == evidence.digest);
+    if !known && attempt.late_outcomes.len() < limits::EVIDENCE_PER_ATTEMPT_MAX {
+        attempt.late_outcomes.push(evidence);
+    }
     let diverges = diverges || another_effect;
     let answer = Completed {
         diverges,
@@ -159,21 +177,6 @@ fn too_late(
         Decision::answer(answer)
     } else {
         Decision::write(answer, record)
-    }
-}
-
-fn add_evidence(record: &mut Record, request: &Complete, evidence: Outcome) {
-    let attempt = record
-        .attempts
-        .iter_mut()
-        .find(|attempt| attempt.fence == request.token.fence);
-    let Some(attempt) = attempt else { return };
-    let known = attempt
-        .late_outcomes
-        .iter()
-        .any(|late| late.digest == evidence.digest);
-    if !known && attempt.late_outcomes.len() < limits::EVIDENCE_PER_ATTEMPT_MAX {
-        attempt.late_outcomes.push(evidence);
     }
 }
 

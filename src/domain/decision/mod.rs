@@ -227,11 +227,12 @@ fn complete_with(
         AttemptEnd::Superseded
     };
     record.end_attempt(now, end, "");
-    let reporter = record
-        .attempts
-        .iter()
-        .find(|attempt| attempt.fence == fence);
-    let attempt = reporter.map_or(record.attempt, |attempt| attempt.attempt);
+    let attempts = record.attempts.iter_mut();
+    let reporter = attempts.rev().find(|attempt| attempt.fence == fence);
+    let attempt = reporter.map_or(record.attempt, |reporter| {
+        reporter.recorded = Some(outcome.digest);
+        reporter.attempt
+    });
     let outcome = outcome.clone().kept_under(&record.terms);
     record.add_effect_id(&outcome.effect_id);
     record.kept = None;

@@ -132,8 +132,14 @@ impl Record {
             reserved_at: self.reserved_at,
             ended: None,
             note: String::new(),
+            recorded: None,
             late_outcomes: Vec::new(),
         })
+    }
+
+    /// Whether a fence was given in the key's present life: its generation is its first fence.
+    pub(in crate::domain) fn is_of_this_life(&self, fence: Fence) -> bool {
+        fence.get() >= self.generation.get()
     }
 
     /// All attempts that are kept, the one that is held last.
@@ -157,6 +163,36 @@ impl Record {
         };
         attempt.ended = Some((at, end));
         note.clone_into(&mut attempt.note);
+        self.keep_attempt(attempt);
+    }
+
+    /// The ended attempt of that fence. One that is not kept any more, or that belongs to a life of
+    /// the key of which nothing is left, is entered anew with the little that is known.
+    pub(in crate::domain) fn ended_attempt(&mut self, fence: Fence, at: Timestamp) -> &mut Attempt {
+        let known = |attempt: &Attempt| attempt.fence == fence;
+        if !self.attempts.iter().any(known) {
+            self.keep_attempt(Attempt {
+                attempt: 0,
+                fence,
+                rerun: if self.is_of_this_life(fence) {
+                    self.rerun
+                } else {
+                    0
+                },
+                holder: String::new(),
+                trace_id: String::new(),
+                reserved_at: at,
+                ended: Some((at, AttemptEnd::Superseded)),
+                note: "reported after its attempt was forgotten".to_owned(),
+                recorded: None,
+                late_outcomes: Vec::new(),
+            });
+        }
+        let at = self.attempts.iter().position(known).unwrap_or_default();
+        &mut self.attempts[at]
+    }
+
+    fn keep_attempt(&mut self, attempt: Attempt) {
         self.attempts.push(attempt);
         if self.attempts.len() > limits::ATTEMPTS_MAX {
             self.attempts.remove(1);

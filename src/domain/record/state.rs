@@ -223,6 +223,8 @@ pub struct Attempt {
     pub ended: Option<(Timestamp, AttemptEnd)>,
     /// Release reason, probe answer, park note.
     pub note: String,
+    /// The digest of its report that became the record's outcome.
+    pub recorded: Option<OutcomeDigest>,
     /// Reports that came too late to be used.
     pub late_outcomes: Vec<Outcome>,
 }

@@ -244,4 +244,7 @@ pub(super) struct Attempt {
     pub(super) note: String,
     #[prost(message, repeated, tag = "10")]
     pub(super) late_outcomes: Vec<Outcome>,
+    /// Empty: none of its reports became the record's outcome.
+    #[prost(bytes = "vec", tag = "11")]
+    pub(super) recorded: Vec<u8>,
 }

@@ -234,6 +234,11 @@ fn attempt(base: Timestamp, stored: message::Attempt) -> Result<Attempt, String>
         .into_iter()
         .map(outcome)
         .collect::<Result<_, _>>()?;
+    let recorded = if stored.recorded.is_empty() {
+        None
+    } else {
+        Some(OutcomeDigest(bytes32("outcome", &stored.recorded)?))
+    };
     Ok(Attempt {
         attempt: stored.number,
         fence: Fence::new(stored.fence),
@@ -243,6 +248,7 @@ fn attempt(base: Timestamp, stored: message::Attempt) -> Result<Attempt, String>
         reserved_at: at(base, stored.reserved_at),
         ended: end.map(|end| (at(base, stored.ended_at), end)),
         note: stored.note,
+        recorded,
         late_outcomes,
     })
 }

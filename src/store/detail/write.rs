@@ -198,6 +198,9 @@ fn attempt(base: Timestamp, attempt: &Attempt) -> message::Attempt {
         ended_at,
         ended_as,
         note: attempt.note.clone(),
+        recorded: attempt
+            .recorded
+            .map_or_else(Vec::new, |digest| digest.0.to_vec()),
         late_outcomes: attempt
             .late_outcomes
             .iter()

@@ -4,8 +4,9 @@ use super::{
     CompleteVerdict, EffectClass, ReserveVerdict, Resolution, Scene, StateName, effect, outcome,
     secs,
 };
+use crate::domain::limits;
 use crate::domain::outcome::Outcome;
-use crate::testkit::scene::LEASE;
+use crate::testkit::scene::{Held, LEASE};
 
 async fn replayed(scene: &Scene, key: &str) -> Outcome {
     match scene.reserve(&scene.ask(key)).await {
@@ -249,4 +250,60 @@ pub async fn an_outcome_after_a_person_said_nothing_happened_is_used(scene: Scen
         .expect("it is parked");
     assert!(scene.complete(&held, outcome("late")).await.outcome_used);
     assert_eq!(replayed(&scene, "k").await, outcome("late"));
+}
+
+/// A key's present life, opened again by a person, and the token of its earlier one.
+async fn reopened(scene: &Scene) -> (Held, Held) {
+    let old = scene.completed("k").await;
+    scene.expire("k", true).await.expect("it is completed");
+    assert_eq!(scene.says("k").await, "IN_PROGRESS");
+    scene.later(limits::CACHE_BOUND);
+    (old, scene.granted("k").await)
+}
+
+async fn evidence(scene: &Scene, held: &Held) -> Vec<Outcome> {
+    let attempts = scene.record("k").await.attempts;
+    let own = attempts.iter().find(|own| own.fence == held.token.fence);
+    own.map_or_else(Vec::new, |own| own.late_outcomes.clone())
+}
+
+pub async fn an_earlier_lifes_own_outcome_is_no_news(scene: Scene) {
+    let (old, new) = reopened(&scene).await;
+    let again = scene.complete(&old, outcome("done")).await;
+    assert_eq!(again.verdict, CompleteVerdict::Superseded);
+    assert!(!again.outcome_used && !again.diverges);
+    let done = scene.complete(&new, outcome("second")).await;
+    assert_eq!(
+        (done.verdict, done.diverges),
+        (CompleteVerdict::Recorded, false)
+    );
+}
+
+pub async fn another_outcome_of_an_earlier_life_is_kept_and_rings_once(scene: Scene) {
+    let (old, new) = reopened(&scene).await;
+    for rings in [true, false] {
+        let late = scene.complete(&old, outcome("another")).await;
+        assert_eq!(late.verdict, CompleteVerdict::Superseded);
+        assert_eq!((late.outcome_used, late.diverges), (false, rings));
+    }
+    assert_eq!(evidence(&scene, &old).await, [outcome("another")]);
+    let done = scene.complete(&new, outcome("second")).await;
+    assert_eq!(
+        (done.verdict, done.diverges),
+        (CompleteVerdict::Recorded, false)
+    );
+    assert_eq!(replayed(&scene, "k").await, outcome("second"));
+}
+
+pub async fn a_life_of_which_nothing_is_left_still_leaves_its_evidence(scene: Scene) {
+    let old = scene.completed("k").await;
+    scene.later(secs(365 * 24 * 3_600));
+    let new = scene.granted("k").await;
+    for rings in [true, false] {
+        let late = scene.complete(&old, outcome("late")).await;
+        assert_eq!(late.verdict, CompleteVerdict::Superseded);
+        assert_eq!((late.outcome_used, late.diverges), (false, rings));
+    }
+    assert_eq!(evidence(&scene, &old).await, [outcome("late")]);
+    assert!(!scene.complete(&new, outcome("done")).await.diverges);
 }

@@ -10,7 +10,7 @@ use super::convert::policy::policy_message;
 use super::convert::record::{expire_response, record_message};
 use super::convert::reserve::{reserve_call, reserve_response};
 use super::convert::{holder, support};
-use super::handle::{Handler, call};
+use super::handle::{Handler, call, told};
 use super::status::{Asked, status};
 use crate::domain::error::InvalidField;
 use crate::domain::key::check_name;
@@ -184,7 +184,12 @@ impl GateService for Handler {
             )
             .await;
             Ok(pb::BatchCompleteResponse {
-                results: results.into_iter().map(complete_result).collect(),
+                results: results
+                    .into_iter()
+                    .map(|result| {
+                        complete_result(result.map_err(|error| told(error, &call.caller)))
+                    })
+                    .collect(),
             })
         })
         .await

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tonic::{Extensions, Request, Response, Status};
 
 use super::status::{Asked, status};
-use crate::domain::caller::Caller;
+use crate::domain::caller::{Caller, Role};
 use crate::service::error::ServiceError;
 use crate::service::gate::{Call, Gate};
 use crate::transport::layer::deadline::Deadline;
@@ -40,11 +40,26 @@ impl Handler {
     {
         let (_, extensions, message) = request.into_parts();
         let call = call(&extensions).map_err(|error| status(&error, &asked))?;
+        let caller = call.caller.clone();
         let work = work(self.gate.clone(), call, message);
         let answer = self.owner.run(work).await;
         answer
             .map(Response::new)
-            .map_err(|error| status(&error, &asked))
+            .map_err(|error| status(&told(error, &caller), &asked))
+    }
+}
+
+/// What a caller is told: one whose credential is not known learns nothing else, unless a genuine
+/// token stood in for it.
+pub(super) fn told(error: ServiceError, caller: &Caller) -> ServiceError {
+    let of_input = matches!(
+        error,
+        ServiceError::InvalidField(_) | ServiceError::TokenInvalid
+    );
+    if caller.role == Role::Unknown && of_input {
+        ServiceError::Unauthenticated
+    } else {
+        error
     }
 }
 

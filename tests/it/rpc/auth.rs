@@ -11,27 +11,8 @@ use oncegate::transport::layer::auth::{Credential, Credentials};
 use sha2::{Digest, Sha256};
 use tonic::Request;
 
+use super::methods::{METHODS, bearing, call};
 use super::*;
-
-const METHODS: [&str; 17] = [
-    "Reserve",
-    "Complete",
-    "Renew",
-    "Release",
-    "Reexecute",
-    "Park",
-    "BatchReserve",
-    "BatchComplete",
-    "Lookup",
-    "GetPolicy",
-    "Expire",
-    "Resolve",
-    "ListAudit",
-    "GetNamespace",
-    "CreateNamespace",
-    "UpdateNamespace",
-    "ListNamespaces",
-];
 
 fn caller(role: Role, namespace: Option<&str>, environment: Option<&str>) -> Caller {
     Caller {
@@ -52,169 +33,17 @@ async fn guarded(callers: Vec<(&str, Caller)>) -> TestServer {
     TestServer::with(Arc::new(MemoryStore::new(Clock::Database)), options).await
 }
 
-fn bearing<T>(token: &str, message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    let header = format!("Bearer {token}").parse().expect("a header");
-    request.metadata_mut().insert("authorization", header);
-    request
-}
+const SETTER_UP: &str = "who sets the test up";
 
-#[expect(clippy::too_many_lines, reason = "one arm for each method")]
-/// Makes one call with a key in terminal/live and gives its code and reason; a batch's is its item's.
-async fn call(server: &TestServer, token: &str, method: &str) -> (Code, String) {
-    let (mut gate, mut support, mut admin) = (server.gate(), server.support(), server.admin());
-    let key = Some(key("k"));
-    let token_text = "not a token".to_owned();
-    let (namespace, environment) = ("terminal".to_owned(), "live".to_owned());
-    macro_rules! ask {
-        ($client:ident.$method:ident, $message:expr) => {
-            status($client.$method(bearing(token, $message)).await)
-        };
-    }
-    match method {
-        "Reserve" => ask!(gate.reserve, reserve("k")),
-        "Complete" => ask!(gate.complete, complete("k", "x", b"")),
-        "Renew" => ask!(
-            gate.renew,
-            pb::RenewRequest {
-                key,
-                token: token_text,
-                lease: None
-            }
-        ),
-        "Release" => ask!(
-            gate.release,
-            pb::ReleaseRequest {
-                key,
-                token: token_text,
-                reason: String::new()
-            }
-        ),
-        "Reexecute" => ask!(
-            gate.reexecute,
-            pb::ReexecuteRequest {
-                key,
-                token: token_text,
-                ..Default::default()
-            }
-        ),
-        "Park" => ask!(
-            gate.park,
-            pb::ParkRequest {
-                key,
-                token: token_text,
-                note: String::new()
-            }
-        ),
-        "BatchReserve" => {
-            let request = pb::BatchReserveRequest {
-                requests: vec![reserve("k")],
-            };
-            match gate.batch_reserve(bearing(token, request)).await {
-                Ok(answer) => match &answer.get_ref().results[0].result {
-                    Some(pb::batch_reserve_result::Result::Error(error)) => item(error),
-                    _ => (Code::Ok, String::new()),
-                },
-                Err(error) => status::<()>(Err(error)),
-            }
-        }
-        "BatchComplete" => {
-            let request = pb::BatchCompleteRequest {
-                requests: vec![complete("k", "x", b"")],
-            };
-            match gate.batch_complete(bearing(token, request)).await {
-                Ok(answer) => match &answer.get_ref().results[0].result {
-                    Some(pb::batch_complete_result::Result::Error(error)) => item(error),
-                    _ => (Code::Ok, String::new()),
-                },
-                Err(error) => status::<()>(Err(error)),
-            }
-        }
-        "Lookup" => ask!(
-            gate.lookup,
-            pb::LookupRequest {
-                key,
-                without_payload: false
-            }
-        ),
-        "GetPolicy" => ask!(
-            gate.get_policy,
-            pb::GetPolicyRequest {
-                namespace,
-                environment
-            }
-        ),
-        "Expire" => ask!(
-            gate.expire,
-            pb::ExpireRequest {
-                key,
-                reason: "r".to_owned(),
-                allow_rerun: false,
-                etag: "1.1.1".to_owned()
-            }
-        ),
-        "Resolve" => ask!(
-            support.resolve,
-            pb::ResolveRequest {
-                key,
-                etag: "1.1.1".to_owned(),
-                reason: "r".to_owned(),
-                resolution: Some(pb::resolve_request::Resolution::NothingHappened(
-                    pb::NothingHappened {}
-                ))
-            }
-        ),
-        "ListAudit" => ask!(
-            support.list_audit,
-            pb::ListAuditRequest {
-                key,
-                ..Default::default()
-            }
-        ),
-        "GetNamespace" => ask!(
-            admin.get_namespace,
-            pb::GetNamespaceRequest { name: namespace }
-        ),
-        "CreateNamespace" => ask!(
-            admin.create_namespace,
-            pb::CreateNamespaceRequest {
-                namespace: Some(pb::Namespace {
-                    name: namespace,
-                    ..Default::default()
-                })
-            }
-        ),
-        "UpdateNamespace" => ask!(
-            admin.update_namespace,
-            pb::UpdateNamespaceRequest {
-                namespace: Some(pb::Namespace {
-                    name: namespace,
-                    etag: "1".to_owned(),
-                    environments: vec![pb::Environment {
-                        name: environment,
-                        ..Default::default()
-                    }],
-                    ..Default::default()
-                })
-            }
-        ),
-        "ListNamespaces" => ask!(admin.list_namespaces, pb::ListNamespacesRequest::default()),
-        other => panic!("{other} is no method"),
-    }
-}
-
-fn item(error: &pb::ItemError) -> (Code, String) {
-    (Code::from_i32(error.code), error.reason.clone())
-}
-
-fn status<T>(response: Result<T, Status>) -> (Code, String) {
-    match response {
-        Ok(_) => (Code::Ok, String::new()),
-        Err(status) => {
-            let details = status.get_error_details();
-            let reason = details.error_info().map(|info| info.reason.clone());
-            (status.code(), reason.unwrap_or_default())
-        }
+/// A genuine token of the record that all calls name.
+async fn reservation(server: &TestServer) -> String {
+    let reserved = server
+        .gate()
+        .reserve(bearing(SETTER_UP, reserve("k")))
+        .await;
+    match reserved.expect("an answer").into_inner().verdict {
+        Some(Verdict::Granted(granted)) => granted.token,
+        other => panic!("must be GRANTED, is {other:?}"),
     }
 }
 
@@ -228,6 +57,7 @@ fn allowed(role: Role, method: &str) -> bool {
         Role::Worker => gate || read,
         Role::Reader => read,
         Role::Support => read || support,
+        Role::Unknown => false,
     }
 }
 
@@ -235,6 +65,7 @@ fn allowed(role: Role, method: &str) -> bool {
 async fn each_role_may_call_its_own_methods_in_its_own_scope_alone() {
     for (_, role) in Role::ALL {
         let server = guarded(vec![
+            (SETTER_UP, caller(Role::Admin, None, None)),
             ("everywhere", caller(role, None, None)),
             ("here", caller(role, Some("terminal"), Some("live"))),
             ("this-namespace", caller(role, Some("terminal"), None)),
@@ -245,7 +76,9 @@ async fn each_role_may_call_its_own_methods_in_its_own_scope_alone() {
             ("other-namespace", caller(role, Some("invoices"), None)),
         ])
         .await;
+        let reservation = reservation(&server).await;
         for method in METHODS {
+            let by_token = matches!(method, "Complete" | "BatchComplete");
             let of_namespace = matches!(
                 method,
                 "GetNamespace" | "CreateNamespace" | "UpdateNamespace"
@@ -258,14 +91,15 @@ async fn each_role_may_call_its_own_methods_in_its_own_scope_alone() {
                 ("other-environment", false),
                 ("other-namespace", false),
             ] {
-                let (code, reason) = call(&server, token, method).await;
+                let (code, reason) = call(&server, token, method, &reservation).await;
                 let permitted = code != Code::PermissionDenied;
-                let want = in_scope && allowed(role, method);
+                let want = by_token || in_scope && allowed(role, method);
                 assert_eq!(
                     permitted, want,
                     "{role:?} {method} {token}: {code:?} {reason}"
                 );
                 assert!(permitted || reason == "NOT_PERMITTED", "{method}: {reason}");
+                assert_ne!(reason, "TOKEN_INVALID", "{method}");
                 assert_ne!(code, Code::Unauthenticated, "{method}");
             }
         }
@@ -277,7 +111,7 @@ async fn without_a_known_token_nothing_is_answered_but_health_and_reflection() {
     let server = guarded(vec![("a-token", caller(Role::Admin, None, None))]).await;
     for method in METHODS {
         for token in ["", "a-toke", "a-token2", "A-TOKEN"] {
-            let got = call(&server, token, method).await;
+            let got = call(&server, token, method, "not genuine").await;
             assert_eq!(
                 got,
                 (Code::Unauthenticated, "UNAUTHENTICATED".to_owned()),
@@ -322,6 +156,15 @@ async fn errors_come_in_the_order_of_authentication_input_authorisation_namespac
             want
         );
     }
+    // A token that is not genuine is bad input, whoever sends it.
+    for (token, want) in [
+        ("nobody", "UNAUTHENTICATED"),
+        ("reader", "TOKEN_INVALID"),
+        ("worker", "TOKEN_INVALID"),
+    ] {
+        let (_, reason) = call(&server, token, "Renew", "not genuine").await;
+        assert_eq!(reason, want);
+    }
     let told = refusal(gate.reserve(bearing("reader", reserve("k"))).await);
     assert_eq!(told.metadata["method"], "Reserve");
     assert_eq!(told.metadata["namespace"], "terminal");
@@ -364,4 +207,43 @@ async fn another_credential_of_the_same_scope_meets_the_same_record() {
     let again = gate.reserve(bearing("before", reserve("k"))).await;
     let again = again.expect("an answer").into_inner().verdict;
     assert!(matches!(again, Some(Verdict::Replay(_))), "{again:?}");
+}
+
+/// Rule 10: a credential that was withdrawn while the effect ran keeps nobody from reporting it.
+#[tokio::test]
+async fn a_genuine_token_completes_with_a_credential_that_is_not_known_any_more() {
+    let server = guarded(vec![(SETTER_UP, caller(Role::Admin, None, None))]).await;
+    let reservation = reservation(&server).await;
+    let other_methods = METHODS
+        .iter()
+        .filter(|method| !method.ends_with("Complete"));
+    for method in other_methods {
+        let (code, _) = call(&server, "withdrawn", method, &reservation).await;
+        assert_eq!(code, Code::Unauthenticated, "{method}");
+    }
+    let bare = server
+        .gate()
+        .complete(complete("k", &reservation, b"B-14"))
+        .await;
+    assert_eq!(refusal(bare).code, Code::Unauthenticated);
+    for (item, want) in [
+        (reservation.as_str(), Code::Ok),
+        ("x", Code::Unauthenticated),
+    ] {
+        let (code, _) = call(&server, "withdrawn", "BatchComplete", item).await;
+        assert_eq!(code, want, "{item}");
+    }
+    let again = bearing("withdrawn", complete("k", &reservation, b""));
+    let again = server.gate().complete(again).await.expect("an answer");
+    let verdict = again.into_inner().verdict();
+    assert_eq!(verdict, pb::complete_response::Verdict::AlreadyRecorded);
+    let unreadable = pb::CompleteRequest {
+        outcome: None,
+        ..complete("k", &reservation, b"")
+    };
+    let unreadable = server
+        .gate()
+        .complete(bearing("withdrawn", unreadable))
+        .await;
+    assert_eq!(refusal(unreadable).code, Code::Unauthenticated);
 }
