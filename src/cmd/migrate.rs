@@ -64,7 +64,9 @@ impl StoreArgs {
 /// Ends as the store's failure asks for.
 pub(crate) fn failed(error: &StoreError) -> Failure {
     let exit = match error {
-        StoreError::Unavailable(_) | StoreError::OutcomeUnknown(_) => Exit::Unavailable,
+        StoreError::Unavailable(_) | StoreError::Overloaded | StoreError::OutcomeUnknown(_) => {
+            Exit::Unavailable
+        }
         StoreError::Unusable(_) => Exit::NotPossible,
         StoreError::Corrupt(_) => Exit::Failed,
     };

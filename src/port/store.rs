@@ -142,6 +142,10 @@ pub enum StoreError {
     /// It could not be reached or was busy, and nothing was written.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
+    /// More waits already than it can take, and nothing was written. Only what asks for a right or
+    /// for a look is refused, never what a holder reports.
+    #[error("too much waits for the store")]
+    Overloaded,
     /// It broke off while a write was under way: whether it happened is not known. The same command
     /// repeated tells.
     #[error("whether the write happened is unknown: {0}")]
@@ -159,7 +163,7 @@ impl StoreError {
     /// Whether repeating the same command can help without an operator.
     pub const fn is_retryable(&self) -> bool {
         match self {
-            Self::Unavailable(_) | Self::OutcomeUnknown(_) => true,
+            Self::Unavailable(_) | Self::Overloaded | Self::OutcomeUnknown(_) => true,
             Self::Corrupt(_) | Self::Unusable(_) => false,
         }
     }

@@ -136,6 +136,7 @@ impl From<StoreError> for ServiceError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unavailable(_) | StoreError::Unusable(_) => Self::StoreUnavailable,
+            StoreError::Overloaded => Self::Overloaded,
             StoreError::OutcomeUnknown(_) => Self::OutcomeUnknown,
             StoreError::Corrupt(_) => Self::Corrupt,
         }

@@ -86,8 +86,9 @@ impl Gate {
 fn unread(error: StoreError) -> ServiceError {
     match error {
         StoreError::OutcomeUnknown(_) => ServiceError::StoreUnavailable,
-        StoreError::Unavailable(_) | StoreError::Unusable(_) | StoreError::Corrupt(_) => {
-            error.into()
-        }
+        StoreError::Unavailable(_)
+        | StoreError::Overloaded
+        | StoreError::Unusable(_)
+        | StoreError::Corrupt(_) => error.into(),
     }
 }

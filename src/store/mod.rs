@@ -5,6 +5,7 @@ mod detail;
 pub mod memory;
 mod namespaces;
 pub mod postgres;
+mod queue;
 pub mod sqlite;
 
 use crate::domain::token::TokenSecrets;

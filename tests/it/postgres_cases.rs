@@ -128,16 +128,18 @@ async fn a_takeover_judged_on_an_older_state_writes_nothing() {
                 .expect("a session");
             let locking = "BEGIN; SELECT FROM oncegate_record WHERE key = 'late' FOR UPDATE";
             lock.execute(locking).await.expect("the row is locked");
-            let store = Arc::clone(&rig.store);
-            let completing = || apply(&store, completion("late", token, outcome("done")));
-            let taking_over = || apply(&store, reserve_command(&ask("late")));
+            // Each in a process of its own: in one, only one at a time is at work on a key.
+            let [holder, one, other] = [(); 3].map(|()| rig.another_store());
+            let completing = || apply(&holder, completion("late", token, outcome("done")));
+            let take_over = |store| apply(store, reserve_command(&ask("late")));
+            let taking_over = || [take_over(&one), take_over(&other)];
             let (completed, takeovers) = if holder_first {
                 let completed = completing();
                 waiting_for_locks(&mut rig, 1).await;
-                let takeovers = [taking_over(), taking_over()];
+                let takeovers = taking_over();
                 (completed, takeovers)
             } else {
-                let takeovers = [taking_over(), taking_over()];
+                let takeovers = taking_over();
                 waiting_for_locks(&mut rig, 2).await;
                 (completing(), takeovers)
             };

@@ -59,6 +59,7 @@ pub(crate) struct Rig {
     pub(crate) proxy: ChaosProxy,
     pub(crate) sql: PgConnection,
     pub(crate) database: TempPostgres,
+    options: PostgresOptions,
 }
 
 impl Rig {
@@ -82,7 +83,13 @@ impl Rig {
             proxy,
             sql,
             database,
+            options,
         }
+    }
+
+    /// A store as another process would have it, on the same database.
+    pub(crate) fn another_store(&self) -> Arc<PostgresStore> {
+        Arc::new(PostgresStore::connect(&self.options).expect("the URL is readable"))
     }
 
     /// A number that a statement reads, past the proxy.

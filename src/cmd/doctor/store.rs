@@ -42,7 +42,7 @@ pub(super) async fn look(args: &StoreArgs) -> Vec<Check> {
 
 fn unusable(url: &DatabaseUrl, error: &StoreError) -> Check {
     let advice = match error {
-        StoreError::Unavailable(_) | StoreError::OutcomeUnknown(_) => {
+        StoreError::Unavailable(_) | StoreError::Overloaded | StoreError::OutcomeUnknown(_) => {
             "is it running, and is the address right?"
         }
         StoreError::Unusable(_) => "do what the text says, then look again",

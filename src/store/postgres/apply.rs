@@ -1,151 +1,305 @@
-//! One command on one record. A new key is granted by one INSERT; everything else is read, judged,
-//! and written only over the very record that was judged.
+//! Commands on many keys at once. New keys are granted by one INSERT; everything else is judged on
+//! the record as it was read, or as this process wrote it last, and written only over the very
+//! record that was judged.
 
-use std::time::Duration;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use sqlx::Postgres;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
 
 use super::error::{Access, Failure};
+use super::known::Known;
 use super::session::Session;
 use super::{row, sql};
-use crate::domain::command::{Answer, Command, Reserve};
-use crate::domain::decision::{Audit, Moment, decide};
+use crate::domain::command::Command;
+use crate::domain::decision::{Audit, Moment};
+use crate::domain::key::KeyDigest;
 use crate::domain::record::{Fence, Record};
 use crate::domain::time::Timestamp;
 use crate::port::store::StoreError;
-use crate::store::codec::{self, Payload};
+use crate::store::codec::{self, Payload, Row};
+use crate::store::queue::{Judgement, Lane, Work};
 
-/// How often a command is judged again because another one was first, before the worker takes
-/// stock of the time.
-const ROUNDS_MAX: u32 = 32;
-/// From which round on it waits a little before, so that the crowd thins out.
-const ROUNDS_AT_ONCE: u32 = 3;
+/// How often a key is tried among others before it is tried alone: somebody may hold its lock.
+const TRIES_AMONG_OTHERS: u32 = 3;
 
-/// Carries out one command.
-pub(super) async fn apply(session: &mut Session, command: &Command) -> Result<Answer, Failure> {
-    // What the INSERT can count on; a wrong guess costs one statement.
-    let mut maybe_new = true;
-    for round in 0..ROUNDS_MAX {
-        if round >= ROUNDS_AT_ONCE {
-            pause(round).await;
-        }
-        if let Command::Reserve(reserve) = command
-            && maybe_new
-            && let Some(moment) = insert(session, reserve).await?
-        {
-            return Ok(decide(command, None, moment).answer);
-        }
-        let (moment, stored) = load(session, command).await?;
-        let decision = decide(command, stored.as_ref(), moment);
-        let Some(record) = decision.write else {
-            return Ok(decision.answer);
-        };
-        if let Some(judged) = &stored
-            && replace(session, judged, &record, decision.audit.as_ref()).await?
-        {
-            return Ok(decision.answer);
-        }
-        maybe_new = stored.is_none();
+/// Tries each key's commands once and tells what was settled. What is left in the works is to be
+/// tried again.
+pub(super) async fn attempt(
+    session: &mut Session,
+    known: &Known,
+    lane: Lane,
+    works: &mut [Work],
+) -> Result<(), Failure> {
+    for work in works.iter_mut() {
+        work.alone = false;
     }
-    let reason = "the record is contended".to_owned();
-    Err(Failure::Again { reason })
+    let new = works.iter().all(|work| !work.is_there && work.asks());
+    match lane {
+        Lane::Reserve | Lane::Alone if new => grant(session, known, works).await,
+        Lane::Complete
+        | Lane::Renew
+        | Lane::Reexecute
+        | Lane::Reserve
+        | Lane::Lookup
+        | Lane::Alone => judge(session, known, lane, works).await,
+    }
 }
 
-/// A few milliseconds, more with every round, never the same for two.
-async fn pause(round: u32) {
-    let jitter = getrandom::u32().unwrap_or(round) % (2 * round);
-    tokio::time::sleep(Duration::from_millis(u64::from(jitter))).await;
-}
-
-/// Grants the key if it is new; `None`: it is not.
-async fn insert(session: &mut Session, reserve: &Reserve) -> Result<Option<Moment>, Failure> {
-    let Some(fresh) = codec::fresh(reserve) else {
-        return Ok(None);
-    };
+/// Grants the keys that are new.
+async fn grant(session: &mut Session, known: &Known, works: &mut [Work]) -> Result<(), Failure> {
+    let mut rows = Vec::with_capacity(works.len());
+    for work in works.iter() {
+        if let Some(Command::Reserve(reserve)) = work.first() {
+            rows.extend(codec::fresh(reserve));
+        }
+    }
     let query = sqlx::query(sql::RESERVE_NEW)
-        .bind(fresh.digest.to_vec())
-        .bind(fresh.namespace)
-        .bind(fresh.environment)
-        .bind(fresh.account)
-        .bind(fresh.key)
-        .bind(fresh.operation)
-        .bind(fresh.state)
-        .bind(fresh.version)
-        .bind(fresh.lease_expires_at)
-        .bind(fresh.detail)
-        .bind(session.injected_now());
-    let Some(row) = session.optional(Access::Write, query).await? else {
-        return Ok(None);
-    };
-    Ok(Some(Moment {
-        now: Timestamp::from_micros(row::get(&row, "first_reserved_at")?),
-        next_fence: Fence::new(row::get(&row, "fence")?),
-    }))
+        .bind(column(&rows, |row| row.digest.to_vec()))
+        .bind(column(&rows, |row| row.namespace.clone()))
+        .bind(column(&rows, |row| row.environment.clone()))
+        .bind(column(&rows, |row| row.account.clone()))
+        .bind(column(&rows, |row| row.key.clone()))
+        .bind(column(&rows, |row| row.operation.clone()))
+        .bind(column(&rows, |row| row.state))
+        .bind(column(&rows, |row| row.version))
+        .bind(column(&rows, |row| row.lease_expires_at))
+        .bind(session.injected_now())
+        .bind(column(&rows, |row| row.detail.clone()));
+    let granted = session.all(Access::Write, query).await?;
+    let mut moments = HashMap::with_capacity(granted.len());
+    for row in &granted {
+        let moment = Moment {
+            now: Timestamp::from_micros(row::get(row, "first_reserved_at")?),
+            next_fence: Fence::new(row::get(row, "fence")?),
+        };
+        known.told(moment.now);
+        moments.insert(row::digest(row, "digest")?, moment);
+    }
+    for work in works {
+        match moments.get(&work.digest) {
+            Some(moment) => {
+                let mut judgement = work.judge(None, *moment);
+                if let Some(record) = judgement.write.take() {
+                    known.wrote(work.digest, record);
+                }
+                work.tell(judgement);
+                work.is_there = true;
+            }
+            None => work.is_there = true,
+        }
+    }
+    Ok(())
 }
 
-/// Reads what the command is judged by.
+/// A judgement that writes, and what it was made on.
+struct Write {
+    /// Which of the works it is of.
+    of: usize,
+    judged: Arc<Record>,
+    /// The moment, where it is only a guess.
+    guessed_at: Option<Timestamp>,
+    record: Box<Record>,
+    judgement: Judgement,
+}
+
+/// Judges the keys and writes what was decided.
+async fn judge(
+    session: &mut Session,
+    known: &Known,
+    lane: Lane,
+    works: &mut [Work],
+) -> Result<(), Failure> {
+    let mut writes = guess(session, known, works);
+    let guessed: HashSet<_> = writes.iter().map(|write| write.of).collect();
+    let unknown = (0..works.len()).filter(|of| !guessed.contains(of));
+    let unknown: Vec<_> = unknown.collect();
+    if !unknown.is_empty() {
+        writes.extend(load(session, known, works, &unknown).await?);
+    }
+    if writes.is_empty() {
+        return Ok(());
+    }
+    let replaced = replace(session, lane, &mut writes).await?;
+    for write in writes {
+        let work = &mut works[write.of];
+        if replaced.contains(&work.digest) {
+            known.wrote(work.digest, write.record);
+            work.tell(write.judgement);
+            continue;
+        }
+        known.forget(&work.digest);
+        if write.guessed_at.is_none() {
+            work.tell_what_was_read(write.judgement);
+        }
+        let contended = StoreError::Unavailable("the record is contended".to_owned());
+        work.tried(false, &contended);
+        work.alone = work.tries() >= TRIES_AMONG_OTHERS;
+    }
+    Ok(())
+}
+
+/// What holders ask is judged on what this process knows, for as long as that only leads to a
+/// write: it is written only if all of it was true.
+fn guess(session: &Session, known: &Known, works: &[Work]) -> Vec<Write> {
+    let now = session.injected_now().map(Timestamp::from_micros);
+    let Some(now) = now.or_else(|| known.now()) else {
+        return Vec::new();
+    };
+    let moment = Moment {
+        now,
+        next_fence: Fence::new(0),
+    };
+    let mut writes = Vec::new();
+    for (of, work) in works.iter().enumerate() {
+        if work.asks() || work.tries() > 0 {
+            continue;
+        }
+        let Some(judged) = known.held(&work.digest) else {
+            continue;
+        };
+        let mut judgement = work.judge(Some(&judged), moment);
+        if let Some(record) = judgement.write.take() {
+            writes.push(Write {
+                of,
+                judged,
+                guessed_at: Some(now),
+                record,
+                judgement,
+            });
+        }
+    }
+    writes
+}
+
+/// Reads what the works in `of` are judged by, judges them, and tells those that change nothing.
 async fn load(
     session: &mut Session,
-    command: &Command,
-) -> Result<(Moment, Option<Record>), Failure> {
-    let key = command.key();
+    known: &Known,
+    works: &mut [Work],
+    of: &[usize],
+) -> Result<Vec<Write>, Failure> {
+    let digest = |of: &usize| works[*of].digest.as_bytes().to_vec();
+    let digests: Vec<_> = of.iter().map(digest).collect();
+    let reserves: Vec<_> = of.iter().map(|of| works[*of].reserves()).collect();
     let query = sqlx::query(sql::LOAD)
-        .bind(key.digest().as_bytes().to_vec())
-        .bind(session.injected_now())
-        .bind(matches!(command, Command::Reserve(_)));
-    let row = session.one(Access::Read, query).await?;
-    let moment = Moment {
-        now: Timestamp::from_micros(row::get(&row, "n")?),
-        next_fence: Fence::new(row::get(&row, "f")?),
-    };
-    let Some((_, record)) = row::record(&row, Payload::Read)? else {
-        return Ok((moment, None));
-    };
-    let record = record?;
-    if record.key != *key {
-        let digest = key.digest().short();
-        tracing::error!(digest, "CORRUPT: two identities share a digest");
-        let problem = format!("record {digest}…: it is another identity's");
-        return Err(StoreError::Corrupt(problem).into());
+        .bind(digests)
+        .bind(reserves)
+        .bind(session.injected_now());
+    let rows = session.all(Access::Read, query).await?;
+    let mut places: HashMap<_, _> = of.iter().map(|of| (works[*of].digest, *of)).collect();
+    let mut writes = Vec::new();
+    for row in &rows {
+        let moment = Moment {
+            now: Timestamp::from_micros(row::get(row, "n")?),
+            next_fence: Fence::new(row::get(row, "f")?),
+        };
+        known.told(moment.now);
+        let Some(of) = places.remove(&row::digest(row, "asked")?) else {
+            continue;
+        };
+        let work = &mut works[of];
+        let stored = match row::record(row, Payload::Read)? {
+            None => None,
+            Some((_, Ok(record))) if work.is_on(&record.key) => Some(record),
+            Some((_, Ok(_))) => {
+                work.give_up(&another_identity(&work.digest));
+                continue;
+            }
+            Some((_, Err(corrupt))) => {
+                work.give_up(&corrupt);
+                continue;
+            }
+        };
+        let mut judgement = work.judge(stored.as_ref(), moment);
+        work.is_there = stored.is_some();
+        match (judgement.write.take(), stored) {
+            (None, _) => work.tell(judgement),
+            // A new key after all: only the INSERT may grant it.
+            (Some(_), None) => work.tell_what_was_read(judgement),
+            (Some(record), Some(judged)) => writes.push(Write {
+                of,
+                judged: Arc::new(judged),
+                guessed_at: None,
+                record,
+                judgement,
+            }),
+        }
     }
-    Ok((moment, Some(record)))
+    Ok(writes)
 }
 
-/// Stores the record in place of the one that was judged; `false`: that one is no longer there.
+fn another_identity(digest: &KeyDigest) -> StoreError {
+    let digest = digest.short();
+    tracing::error!(digest, "CORRUPT: two identities share a digest");
+    StoreError::Corrupt(format!("record {digest}…: it is another identity's"))
+}
+
+/// Stores each record in place of the one that was judged. Answers whose was still there.
 async fn replace(
     session: &mut Session,
-    judged: &Record,
-    record: &Record,
-    audit: Option<&Audit>,
-) -> Result<bool, Failure> {
-    let row = codec::encode(record);
-    let statement = if audit.is_some() {
-        sql::REPLACE_AUDITED
-    } else {
-        sql::REPLACE
+    lane: Lane,
+    writes: &mut [Write],
+) -> Result<HashSet<KeyDigest>, Failure> {
+    // In the keys' order, as everywhere.
+    writes.sort_by_cached_key(|write| write.judged.key.digest());
+    let rows: Vec<_> = writes
+        .iter()
+        .map(|write| codec::encode(&write.record))
+        .collect();
+    let audits = writes.iter().zip(&rows);
+    let audits = audits.filter_map(|(write, row)| Some((row, write.judgement.audit.as_ref()?)));
+    let audits: Vec<_> = audits.collect();
+    let statement = match (lane, audits.is_empty()) {
+        (Lane::Alone, true) => sql::REPLACE_ALONE,
+        (Lane::Alone, false) => sql::REPLACE_ALONE_AUDITED,
+        (_, true) => sql::REPLACE,
+        (_, false) => sql::REPLACE_AUDITED,
     };
+    let guessed_at = |write: &Write| write.guessed_at.map(Timestamp::as_micros);
     let mut query = sqlx::query(statement)
-        .bind(row.digest.to_vec())
-        .bind(judged.version.get())
-        .bind(judged.fence.get())
-        .bind(judged.state_name().code())
-        .bind(row.operation)
-        .bind(row.state)
-        .bind(row.generation)
-        .bind(row.fence)
-        .bind(row.version)
-        .bind(row.first_reserved_at)
-        .bind(row.lease_expires_at)
-        .bind(row.sweep_at)
-        .bind(row.detail)
-        .bind(row.payload);
-    if let Some(audit) = audit {
-        query = query
-            .bind(audit.at.as_micros())
-            .bind(audit.actor.clone())
-            .bind(row::action_name(audit.action))
-            .bind(audit.reason.clone())
-            .bind(audit.fence.get())
-            .bind(audit.before.code())
-            .bind(audit.after.code());
+        .bind(column(&rows, |row| row.digest.to_vec()))
+        .bind(column(writes, |write| write.judged.version.get()))
+        .bind(column(writes, |write| write.judged.fence.get()))
+        .bind(column(writes, |write| write.judged.state_name().code()))
+        .bind(column(writes, guessed_at))
+        .bind(column(&rows, |row| row.operation.clone()))
+        .bind(column(&rows, |row| row.state))
+        .bind(column(&rows, |row| row.generation))
+        .bind(column(&rows, |row| row.fence))
+        .bind(column(&rows, |row| row.version))
+        .bind(column(&rows, |row| row.first_reserved_at))
+        .bind(column(&rows, |row| row.lease_expires_at))
+        .bind(column(&rows, |row| row.sweep_at))
+        .bind(column(&rows, |row| row.detail.clone()))
+        .bind(column(&rows, |row| row.payload.clone()))
+        .bind(session.injected_now());
+    if !audits.is_empty() {
+        query = lines(query, &audits);
     }
-    Ok(session.execute(Access::Write, query).await? == 1)
+    let replaced = session.all(Access::Write, query).await?;
+    let digest = |replaced| row::digest(replaced, "digest");
+    replaced.iter().map(digest).collect()
+}
+
+type Statement = Query<'static, Postgres, PgArguments>;
+
+/// The lines of the audit trail that come with the records.
+fn lines(query: Statement, audits: &[(&Row, &Audit)]) -> Statement {
+    query
+        .bind(column(audits, |(row, _)| row.digest.to_vec()))
+        .bind(column(audits, |(_, line)| line.at.as_micros()))
+        .bind(column(audits, |(_, line)| line.actor.clone()))
+        .bind(column(audits, |(_, line)| row::action_name(line.action)))
+        .bind(column(audits, |(_, line)| line.reason.clone()))
+        .bind(column(audits, |(_, line)| line.fence.get()))
+        .bind(column(audits, |(_, line)| line.before.code()))
+        .bind(column(audits, |(_, line)| line.after.code()))
+}
+
+/// One column of many rows.
+fn column<T, C>(rows: &[T], value: impl Fn(&T) -> C) -> Vec<C> {
+    rows.iter().map(value).collect()
 }

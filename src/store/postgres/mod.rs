@@ -4,8 +4,9 @@
 
 mod apply;
 mod error;
+mod job;
+mod known;
 mod migrate;
-mod queue;
 mod row;
 mod session;
 mod settings;
@@ -25,14 +26,17 @@ use tokio_util::task::TaskTracker;
 
 pub use migrate::{MigrationReport, SCHEMA_VERSION, migrate, migrate_down, schema_version};
 
-use self::queue::{Job, Pending, Queue};
+use self::job::{Job, Pending};
+use self::known::Known;
 use self::session::Target;
+use self::worker::Shared;
 use crate::domain::command::{Answer, Command};
 use crate::domain::key::RecordKey;
 use crate::domain::namespace::Namespace;
 use crate::domain::token::TokenSecrets;
 use crate::port::clock::Clock;
 use crate::port::store::{AuditEntry, Health, Reading, Store, StoreError, Swept};
+use crate::store::queue::Queue;
 
 /// Where the database is and how long it is waited for.
 #[derive(Clone)]
@@ -85,9 +89,8 @@ impl fmt::Debug for PostgresOptions {
 /// A store in Postgres.
 #[derive(Debug)]
 pub struct PostgresStore {
-    queue: Arc<Queue>,
+    queue: Arc<Queue<Job>>,
     workers: TaskTracker,
-    worker_count: usize,
     retry_for: Duration,
 }
 
@@ -99,18 +102,20 @@ impl PostgresStore {
     ///
     /// `Unusable`: the URL cannot be read.
     pub fn connect(options: &PostgresOptions) -> Result<Self, StoreError> {
-        let target = Arc::new(Target::new(options)?);
         let queue = Arc::new(Queue::new());
+        let shared = Arc::new(Shared {
+            queue: Arc::clone(&queue),
+            target: Target::new(options)?,
+            known: Known::new(),
+        });
         let workers = TaskTracker::new();
-        let worker_count = usize::try_from(options.connections.max(1)).unwrap_or(usize::MAX);
-        for _ in 0..worker_count {
-            workers.spawn(worker::run(Arc::clone(&queue), Arc::clone(&target)));
+        for _ in 0..options.connections.max(1) {
+            workers.spawn(worker::run(Arc::clone(&shared)));
         }
         let retry_for = options.retry_for;
         Ok(Self {
             queue,
             workers,
-            worker_count,
             retry_for,
         })
     }
@@ -127,19 +132,16 @@ impl PostgresStore {
     async fn ask<Q, A>(
         &self,
         question: Q,
+        retry_for: Duration,
         job: impl FnOnce(Pending<Q, A>) -> Job,
     ) -> Result<A, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let deadline = Instant::now() + self.retry_for;
-        if !self.queue.push(job(Pending {
+        let deadline = Instant::now() + retry_for;
+        self.queue.add(job(Pending {
             question,
             deadline,
             reply,
-        })) {
-            return Err(StoreError::Unavailable(
-                "too many operations wait".to_owned(),
-            ));
-        }
+        }))?;
         let broke_off = || StoreError::OutcomeUnknown("the operation broke off".to_owned());
         answer.await.unwrap_or_else(|_dropped| Err(broke_off()))
     }
@@ -147,34 +149,36 @@ impl PostgresStore {
 
 impl Drop for PostgresStore {
     fn drop(&mut self) {
-        self.queue.close(self.worker_count);
+        self.queue.close();
     }
 }
 
 #[async_trait]
 impl Store for PostgresStore {
     async fn apply(&self, command: Command) -> Result<Answer, StoreError> {
-        self.ask(command, Job::Apply).await
+        self.queue.apply(command, self.retry_for).await
     }
 
     async fn read(&self, keys: Vec<RecordKey>) -> Result<Reading, StoreError> {
-        self.ask(keys, Job::Read).await
+        self.ask(keys, self.retry_for, Job::Read).await
     }
 
     async fn sweep(&self, batch: u32) -> Result<Swept, StoreError> {
-        self.ask(batch, Job::Sweep).await
+        self.ask(batch, self.retry_for, Job::Sweep).await
     }
 
     async fn namespace(&self, name: &str) -> Result<Option<Namespace>, StoreError> {
-        self.ask(name.to_owned(), Job::Namespace).await
+        self.ask(name.to_owned(), self.retry_for, Job::Namespace)
+            .await
     }
 
     async fn namespaces(&self, after: &str, limit: u32) -> Result<Vec<Namespace>, StoreError> {
-        self.ask((after.to_owned(), limit), Job::Namespaces).await
+        self.ask((after.to_owned(), limit), self.retry_for, Job::Namespaces)
+            .await
     }
 
     async fn put_namespace(&self, namespace: Namespace) -> Result<Option<Namespace>, StoreError> {
-        self.ask(namespace, Job::PutNamespace).await
+        self.ask(namespace, self.retry_for, Job::PutNamespace).await
     }
 
     async fn audit(
@@ -183,15 +187,17 @@ impl Store for PostgresStore {
         after: i64,
         limit: u32,
     ) -> Result<Vec<AuditEntry>, StoreError> {
-        self.ask((key, after, limit), Job::Audit).await
+        self.ask((key, after, limit), self.retry_for, Job::Audit)
+            .await
     }
 
     async fn token_secrets(&self) -> Result<TokenSecrets, StoreError> {
-        self.ask((), Job::TokenSecrets).await
+        self.ask((), self.retry_for, Job::TokenSecrets).await
     }
 
     async fn check(&self) -> Result<Health, StoreError> {
-        self.ask((), Job::Check).await
+        // Tried once: whoever asks wants to know how it is now.
+        self.ask((), Duration::ZERO, Job::Check).await
     }
 }
 

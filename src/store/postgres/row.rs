@@ -6,6 +6,7 @@ use sqlx::{Decode, Row as _, Type};
 
 use super::error::{Access, Failure, classify};
 use crate::domain::decision::{Audit, AuditAction};
+use crate::domain::key::KeyDigest;
 use crate::domain::namespace::Namespace;
 use crate::domain::record::{Fence, Record, StateName};
 use crate::domain::time::Timestamp;
@@ -37,7 +38,7 @@ pub(super) fn record(row: &PgRow, payload: Payload) -> Result<Option<Stored>, Fa
         Err(failure @ (Failure::Broken { .. } | Failure::Again { .. })) => return Err(failure),
     };
     if let Err(error) = &record {
-        let digest = crate::domain::key::KeyDigest::from_bytes(digest).short();
+        let digest = KeyDigest::from_bytes(digest).short();
         tracing::error!(digest, %error, "CORRUPT: a stored record cannot be right");
     }
     Ok(Some((digest, record)))
@@ -115,6 +116,12 @@ pub(super) const fn action_name(action: AuditAction) -> &'static str {
         AuditAction::Resolve => "RESOLVE",
         AuditAction::Reexecute => "REEXECUTE",
     }
+}
+
+/// Reads a digest.
+pub(super) fn digest(row: &PgRow, column: &str) -> Result<KeyDigest, Failure> {
+    let digest = bytes(get(row, column)?, "a digest")?;
+    Ok(KeyDigest::from_bytes(digest))
 }
 
 /// Takes a value of 32 bytes.

@@ -21,62 +21,121 @@ macro_rules! columns {
     };
 }
 
-/// Grants a new key, and only a new one: of any number of racers exactly one gets a row back, for
-/// the primary key arbitrates. Nothing is locked or written for a key that is there. Fence and time
-/// are drawn once and are the same in every column; the detail's times are offsets from it.
+/// Grants new keys, and only new ones: of any number of racers exactly one gets a row back for a
+/// key, for the primary key arbitrates. Nothing is locked or written for a key that is there. Keys
+/// go in in their order, so that two batches never wait for each other crosswise. Fence and time
+/// are the same in every column of a row; the detail's times are offsets from it. Rows come back in
+/// no order: they are matched by digest.
 pub(super) const RESERVE_NEW: &str = concat!(
     "INSERT INTO oncegate_record \
        (digest, namespace, environment, account, key, operation, state, generation, fence, version, \
         first_reserved_at, lease_expires_at, detail) \
-     SELECT $1::bytea, $2::text, $3::text, $4::text, $5::text, $6::text, $7::smallint, m.f, m.f, \
-            $8::bigint, m.n, m.n + $9::bigint, $10::bytea \
-     FROM (SELECT nextval('oncegate_fence') AS f, ",
-    now!("$11"),
-    " AS n) m \
+     SELECT i.digest, i.namespace, i.environment, i.account, i.key, i.operation, i.state, i.f, i.f, \
+            i.version, m.n, m.n + i.lease, i.detail \
+     FROM (SELECT ",
+    now!("$10"),
+    " AS n) m CROSS JOIN (SELECT u.*, nextval('oncegate_fence') AS f \
+           FROM unnest($1::bytea[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], \
+                       $7::smallint[], $8::bigint[], $9::bigint[], $11::bytea[]) \
+             AS u (digest, namespace, environment, account, key, operation, state, version, lease, \
+                   detail)) i \
+     ORDER BY i.digest \
      ON CONFLICT (digest) DO NOTHING \
-     RETURNING fence, first_reserved_at",
+     RETURNING digest, fence, first_reserved_at",
 );
 
-/// Reads what a command is judged by, always one row. The fence is drawn after the snapshot, so it
-/// is higher than the record's. It is drawn only where a new reservation is possible: for a Reserve
-/// ($3), unless the record is COMPLETED and its retention runs.
+/// Reads what commands are judged by, one row for each digest. A fence is drawn after the snapshot,
+/// so it is higher than the record's. It is drawn only where a new reservation is possible: for a
+/// Reserve ($2), unless the record is COMPLETED and its retention runs.
 pub(super) const LOAD: &str = concat!(
     "SELECT m.n, \
-            CASE WHEN $3::boolean AND (r.state = 4 AND r.sweep_at > m.n) IS NOT TRUE \
-                 THEN nextval('oncegate_fence') ELSE 0 END AS f, ",
+            CASE WHEN a.reserves AND (r.state = 4 AND r.sweep_at > m.n) IS NOT TRUE \
+                 THEN nextval('oncegate_fence') ELSE 0 END AS f, \
+            a.digest AS asked, ",
     columns!(),
     ", r.payload \
      FROM (SELECT ",
-    now!("$2"),
-    " AS n) m LEFT JOIN oncegate_record r ON r.digest = $1::bytea",
+    now!("$3"),
+    " AS n) m CROSS JOIN unnest($1::bytea[], $2::boolean[]) AS a (digest, reserves) \
+       LEFT JOIN oncegate_record r ON r.digest = a.digest",
 );
 
-macro_rules! replace {
+/// Rows that nobody else has locked, locked. A batch never waits for a row, so one that is held up
+/// holds up no other, and no two batches can wait for each other.
+macro_rules! free {
     () => {
-        "UPDATE oncegate_record SET \
-           operation = $5::text, state = $6::smallint, generation = $7::bigint, \
-           fence = $8::bigint, version = $9::bigint, first_reserved_at = $10::bigint, \
-           lease_expires_at = $11::bigint, sweep_at = $12::bigint, detail = $13::bytea, \
-           payload = $14::bytea \
-         WHERE digest = $1::bytea AND version = $2::bigint AND fence = $3::bigint \
-           AND state = $4::smallint"
+        "free AS MATERIALIZED (SELECT r.digest FROM unnest($1::bytea[]) AS a (digest) \
+           JOIN oncegate_record r ON r.digest = a.digest FOR NO KEY UPDATE OF r SKIP LOCKED)"
     };
 }
 
-/// Stores the result of a judgement only if the record is still the one that was judged: no row
-/// changed means that somebody else was first.
-pub(super) const REPLACE: &str = replace!();
+/// Stores the results of judgements, each only if the record is still the one that was judged: no
+/// row means that somebody else was first. Where the moment was a guess ($5), it must be one that
+/// the database's clock agrees with.
+macro_rules! replace {
+    ($only:expr) => {
+        concat!(
+            "UPDATE oncegate_record r SET \
+               operation = u.operation, state = u.state, generation = u.generation, \
+               fence = u.fence, version = u.version, first_reserved_at = u.first_reserved_at, \
+               lease_expires_at = u.lease_expires_at, sweep_at = u.sweep_at, detail = u.detail, \
+               payload = u.payload \
+             FROM (SELECT ",
+            now!("$16"),
+            " AS n) m CROSS JOIN unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::smallint[], \
+                  $5::bigint[], $6::text[], $7::smallint[], $8::bigint[], $9::bigint[], \
+                  $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bytea[], \
+                  $15::bytea[]) \
+               AS u (digest, judged_version, judged_fence, judged_state, guessed_at, operation, \
+                     state, generation, fence, version, first_reserved_at, lease_expires_at, \
+                     sweep_at, detail, payload) \
+             WHERE r.digest = u.digest AND r.version = u.judged_version \
+               AND r.fence = u.judged_fence AND r.state = u.judged_state \
+               AND coalesce(abs(m.n - u.guessed_at), 0) <= 1000000 ",
+            $only,
+            "RETURNING r.digest"
+        )
+    };
+}
 
-/// The same, and the audit line if and only if the record was changed.
+/// Writes an audit line for those records, and only those, that were changed.
+macro_rules! audited {
+    () => {
+        ", line AS (INSERT INTO oncegate_audit \
+             (digest, at, actor, action, reason, fence, before, after) \
+           SELECT a.digest, a.at, a.actor, a.action, a.reason, a.fence, a.before, a.after \
+           FROM changed JOIN unnest($17::bytea[], $18::bigint[], $19::text[], $20::text[], \
+                  $21::text[], $22::bigint[], $23::smallint[], $24::smallint[]) \
+             AS a (digest, at, actor, action, reason, fence, before, after) USING (digest)) \
+         SELECT digest FROM changed"
+    };
+}
+
+macro_rules! only_free {
+    () => {
+        "AND r.digest IN (SELECT digest FROM free) "
+    };
+}
+
+/// A batch of results, past what is locked.
+pub(super) const REPLACE: &str = concat!("WITH ", free!(), " ", replace!(only_free!()));
+
+/// The same, with lines for the audit trail.
 pub(super) const REPLACE_AUDITED: &str = concat!(
-    "WITH changed AS (",
-    replace!(),
-    " RETURNING digest) \
-     INSERT INTO oncegate_audit (digest, at, actor, action, reason, fence, before, after) \
-     SELECT digest, $15::bigint, $16::text, $17::text, $18::text, $19::bigint, $20::smallint, \
-            $21::smallint \
-     FROM changed",
+    "WITH ",
+    free!(),
+    ", changed AS (",
+    replace!(only_free!()),
+    ")",
+    audited!()
 );
+
+/// One result, which waits for a lock as long as `lock_timeout` allows.
+pub(super) const REPLACE_ALONE: &str = replace!("");
+
+/// The same, with a line for the audit trail.
+pub(super) const REPLACE_ALONE_AUDITED: &str =
+    concat!("WITH changed AS (", replace!(""), ")", audited!());
 
 /// Reads any number of records in one snapshot, and the time even if there is none of them. Rows
 /// come in no order: they are matched by digest.
@@ -177,6 +236,8 @@ pub(super) const ALL: &[(&str, &str)] = &[
     ("LOAD", LOAD),
     ("REPLACE", REPLACE),
     ("REPLACE_AUDITED", REPLACE_AUDITED),
+    ("REPLACE_ALONE", REPLACE_ALONE),
+    ("REPLACE_ALONE_AUDITED", REPLACE_ALONE_AUDITED),
     ("READ", READ),
     ("SWEEP_FIND", SWEEP_FIND),
     ("SWEEP_BURY", SWEEP_BURY),

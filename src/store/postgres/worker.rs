@@ -10,24 +10,34 @@ use futures::future::BoxFuture;
 use tokio::time::Instant;
 
 use super::error::Failure;
-use super::queue::{Job, Pending, Queue};
+use super::job::{Job, Pending};
+use super::known::Known;
 use super::session::{Session, Target};
 use super::{apply, sweep, tables};
 use crate::port::store::StoreError;
+use crate::store::queue::{Batch, Queue, Taken};
 
 /// The pause before the second try on a fresh connection; it doubles with each further one.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// The longest pause between two tries.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// Works until the queue is closed and empty. A job that panics costs its own answer, not the
-/// worker.
-pub(super) async fn run(queue: Arc<Queue>, target: Arc<Target>) {
+/// What the workers of a store share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) queue: Arc<Queue<Job>>,
+    pub(super) target: Target,
+    pub(super) known: Known,
+}
+
+/// Works until the queue is closed and everything is done. A panic costs the answers of what was
+/// worked on, not the worker.
+pub(super) async fn run(shared: Arc<Shared>) {
     loop {
         let worker = Worker {
-            queue: Arc::clone(&queue),
-            target: Arc::clone(&target),
+            shared: Arc::clone(&shared),
             session: None,
+            pause: PAUSE_MIN,
         };
         match tokio::spawn(worker.work()).await {
             Ok(()) => return,
@@ -41,24 +51,76 @@ pub(super) async fn run(queue: Arc<Queue>, target: Arc<Target>) {
 }
 
 struct Worker {
-    queue: Arc<Queue>,
-    target: Arc<Target>,
+    shared: Arc<Shared>,
     session: Option<Session>,
+    /// How long it rests after the next failure of the connection.
+    pause: Duration,
 }
 
 impl Worker {
     async fn work(mut self) {
-        while let Some(job) = self.queue.next().await {
-            self.carry_out(job).await;
+        let queue = Arc::clone(&self.shared.queue);
+        while let Some(taken) = queue.next().await {
+            match taken {
+                Taken::Commands(batch) => self.carry_out(batch).await,
+                Taken::Other(job) => self.do_other(job).await,
+            }
         }
     }
 
-    async fn carry_out(&mut self, job: Job) {
-        match job {
-            Job::Apply(job) => {
-                self.settle(job, |on, command| apply::apply(on, command).boxed())
-                    .await;
+    /// Tries a batch once; what is left of it goes back into the queue.
+    async fn carry_out(&mut self, mut batch: Batch<Job>) {
+        let shared = Arc::clone(&self.shared);
+        let failure = match self.session().await {
+            Ok(session) => {
+                match apply::attempt(session, &shared.known, batch.lane, &mut batch).await {
+                    Ok(()) => {
+                        self.pause = PAUSE_MIN;
+                        return;
+                    }
+                    Err(failure) => failure,
+                }
             }
+            Err(failure) => failure,
+        };
+        let left = batch.iter_mut().filter(|work| !work.commands.is_empty());
+        let left: Vec<_> = left.collect();
+        let many = left.len() > 1;
+        match failure {
+            Failure::Broken { reason, wrote } => {
+                tracing::warn!(reason, "Postgres did not answer");
+                self.session = None;
+                let error = StoreError::Unavailable(reason);
+                for work in left {
+                    work.tried(wrote, &error);
+                }
+                drop(batch);
+                tokio::time::sleep(self.pause).await;
+                self.pause = (self.pause * 2).min(PAUSE_MAX);
+            }
+            // One of them is held up, or one of them is bad: each is tried alone.
+            Failure::Again { reason } => {
+                let error = StoreError::Unavailable(reason);
+                for work in left {
+                    work.tried(false, &error);
+                    work.alone = true;
+                }
+            }
+            Failure::Final(StoreError::Corrupt(_)) if many => {
+                for work in left {
+                    work.alone = true;
+                }
+            }
+            Failure::Final(error) => {
+                for work in left {
+                    work.give_up(&error);
+                }
+            }
+        }
+    }
+
+    async fn do_other(&mut self, job: Job) {
+        match job {
             // Nobody waits for it any more, and reading changes nothing.
             Job::Read(job) if job.reply.is_closed() => {}
             Job::Read(job) => {
@@ -105,7 +167,7 @@ impl Worker {
         let mut unknown = false;
         let mut pause = PAUSE_MIN;
         let answer = loop {
-            let failure = match self.session(job.deadline).await {
+            let failure = match self.session().await {
                 Ok(session) => match attempt(session, &job.question).await {
                     Ok(answer) => break Ok(answer),
                     Err(failure) => failure,
@@ -133,13 +195,11 @@ impl Worker {
         drop(job.reply.send(answer));
     }
 
-    /// The connection; a new one if there is none, unless it is too late for that.
-    async fn session(&mut self, deadline: Instant) -> Result<&mut Session, Failure> {
-        let session = if let Some(session) = self.session.take() {
-            session
-        } else {
-            let opened = tokio::time::timeout_at(deadline, self.target.open()).await;
-            opened.map_err(|_elapsed| Failure::unreachable("the database cannot be reached"))??
+    /// The connection; a new one if there is none.
+    async fn session(&mut self) -> Result<&mut Session, Failure> {
+        let session = match self.session.take() {
+            Some(session) => session,
+            None => self.shared.target.open().await?,
         };
         Ok(self.session.insert(session))
     }

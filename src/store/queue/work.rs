@@ -1,0 +1,188 @@
+//! The commands that wait for one key. They are judged together, at one moment and in their order,
+//! and at most one of them writes at a time.
+
+use std::collections::VecDeque;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::lanes::Lane;
+use crate::domain::command::{Answer, Command};
+use crate::domain::decision::{Audit, Moment, decide};
+use crate::domain::key::{KeyDigest, RecordKey};
+use crate::domain::record::Record;
+use crate::port::store::StoreError;
+
+/// A command, until when it is worth an answer, and who waits for that.
+#[derive(Debug)]
+pub(in crate::store) struct Pending {
+    pub(in crate::store) command: Command,
+    deadline: Instant,
+    reply: oneshot::Sender<Result<Answer, StoreError>>,
+    /// How often it was tried.
+    tries: u32,
+    /// A try broke off and may have written.
+    unknown: bool,
+}
+
+impl Pending {
+    pub(super) fn new(
+        command: Command,
+        deadline: Instant,
+    ) -> (Self, oneshot::Receiver<Result<Answer, StoreError>>) {
+        let (reply, answer) = oneshot::channel();
+        let pending = Self {
+            command,
+            deadline,
+            reply,
+            tries: 0,
+            unknown: false,
+        };
+        (pending, answer)
+    }
+
+    /// Nobody waits for it, and it was never tried: a right that nobody hears of would only strand
+    /// its key. Whatever else was asked is done.
+    pub(super) fn is_pointless(&self) -> bool {
+        let asks = matches!(self.command, Command::Reserve(_));
+        asks && self.tries == 0 && self.reply.is_closed()
+    }
+
+    /// Answers. The caller may have gone; what was done stands all the same.
+    fn tell(self, answer: Result<Answer, StoreError>) {
+        drop(self.reply.send(answer));
+    }
+
+    /// There will be no answer: nothing was written, or that is not known.
+    fn give_up(self, error: &StoreError) {
+        let error = match error {
+            StoreError::Unavailable(reason) | StoreError::Unusable(reason) if self.unknown => {
+                StoreError::OutcomeUnknown(reason.clone())
+            }
+            StoreError::Unavailable(_)
+            | StoreError::Overloaded
+            | StoreError::OutcomeUnknown(_)
+            | StoreError::Corrupt(_)
+            | StoreError::Unusable(_) => error.clone(),
+        };
+        self.tell(Err(error));
+    }
+}
+
+/// Everything that waits for one key. Whoever has it is the only one at work on that key in this
+/// process.
+#[derive(Debug)]
+pub(in crate::store) struct Work {
+    pub(in crate::store) digest: KeyDigest,
+    /// In the order of their lanes, and of their arrival in each; not empty when it is taken.
+    pub(in crate::store) commands: VecDeque<Pending>,
+    /// The lane that it was taken from.
+    pub(super) lane: Lane,
+    /// Its key is there: the next try need not hope that it is new.
+    pub(in crate::store) is_there: bool,
+    /// The next try is made alone, for somebody else may hold its lock.
+    pub(in crate::store) alone: bool,
+}
+
+/// What the first commands of a [`Work`] come to.
+#[derive(Debug)]
+pub(in crate::store) struct Judgement {
+    /// One for each of them, in their order. They may be told once the write is done.
+    answers: Vec<Answer>,
+    /// How many of the answers stand without it.
+    read: usize,
+    /// The record as it must be stored in place of the one that was judged.
+    pub(in crate::store) write: Option<Box<Record>>,
+    /// What goes into the audit trail with it.
+    pub(in crate::store) audit: Option<Audit>,
+}
+
+impl Work {
+    /// The command that is judged first.
+    pub(in crate::store) fn first(&self) -> Option<&Command> {
+        self.commands.front().map(|pending| &pending.command)
+    }
+
+    /// Whether only Reserves wait.
+    pub(in crate::store) fn asks(&self) -> bool {
+        matches!(self.first(), Some(Command::Reserve(_)))
+    }
+
+    /// Whether a Reserve waits, perhaps behind others.
+    pub(in crate::store) fn reserves(&self) -> bool {
+        let last = self.commands.back();
+        last.is_some_and(|pending| matches!(pending.command, Command::Reserve(_)))
+    }
+
+    /// Whether it is that identity's.
+    pub(in crate::store) fn is_on(&self, key: &RecordKey) -> bool {
+        self.first().is_some_and(|command| command.key() == key)
+    }
+
+    /// Judges the commands until a second one would write.
+    pub(in crate::store) fn judge(&self, stored: Option<&Record>, moment: Moment) -> Judgement {
+        let mut judgement = Judgement {
+            answers: Vec::with_capacity(self.commands.len()),
+            read: 0,
+            write: None,
+            audit: None,
+        };
+        for pending in &self.commands {
+            let record = judgement.write.as_deref().or(stored);
+            let decision = decide(&pending.command, record, moment);
+            if decision.write.is_some() {
+                if judgement.write.is_some() {
+                    break;
+                }
+                judgement.write = decision.write;
+                judgement.audit = decision.audit;
+            }
+            judgement.answers.push(decision.answer);
+            if judgement.write.is_none() {
+                judgement.read += 1;
+            }
+        }
+        judgement
+    }
+
+    /// Tells those answers of a judgement that came before its write, which was not done.
+    pub(in crate::store) fn tell_what_was_read(&mut self, mut judgement: Judgement) {
+        judgement.answers.truncate(judgement.read);
+        self.tell(judgement);
+    }
+
+    /// Tells the answers of a judgement whose write, if it has one, is done.
+    pub(in crate::store) fn tell(&mut self, judgement: Judgement) {
+        for answer in judgement.answers {
+            if let Some(pending) = self.commands.pop_front() {
+                pending.tell(Ok(answer));
+            }
+        }
+    }
+
+    /// Nothing will come of its commands.
+    pub(in crate::store) fn give_up(&mut self, error: &StoreError) {
+        for pending in self.commands.drain(..) {
+            pending.give_up(error);
+        }
+    }
+
+    /// A try came to nothing. `unknown`: it may have written. Those whose time is over are told why.
+    pub(in crate::store) fn tried(&mut self, unknown: bool, error: &StoreError) {
+        let now = Instant::now();
+        for mut pending in std::mem::take(&mut self.commands) {
+            pending.tries += 1;
+            pending.unknown |= unknown;
+            if pending.deadline <= now {
+                pending.give_up(error);
+            } else {
+                self.commands.push_back(pending);
+            }
+        }
+    }
+
+    /// How often the first of its commands was tried.
+    pub(in crate::store) fn tries(&self) -> u32 {
+        self.commands.front().map_or(0, |pending| pending.tries)
+    }
+}
