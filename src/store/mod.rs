@@ -8,6 +8,7 @@ pub mod postgres;
 mod queue;
 pub mod sqlite;
 
+use crate::domain::key::KeyDigest;
 use crate::domain::token::TokenSecrets;
 use crate::port::store::StoreError;
 
@@ -21,4 +22,11 @@ fn new_secret() -> Result<[u8; 32], StoreError> {
 
 fn new_secrets() -> Result<TokenSecrets, StoreError> {
     Ok(TokenSecrets::first(new_secret()?))
+}
+
+/// Never seen and never guessed at: what is stored under a digest is another identity's.
+fn shared_digest(digest: &KeyDigest) -> StoreError {
+    let digest = digest.short();
+    tracing::error!(digest, "CORRUPT: two identities share a digest");
+    StoreError::Corrupt(format!("record {digest}…: it is another identity's"))
 }

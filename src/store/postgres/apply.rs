@@ -21,6 +21,7 @@ use crate::domain::time::Timestamp;
 use crate::port::store::StoreError;
 use crate::store::codec::{self, Payload, Row};
 use crate::store::queue::{Judgement, Lane, Work};
+use crate::store::shared_digest;
 
 /// How often a key is tried among others before it is tried alone: somebody may hold its lock.
 const TRIES_AMONG_OTHERS: u32 = 3;
@@ -205,7 +206,7 @@ async fn load(
             None => None,
             Some((_, Ok(record))) if work.is_on(&record.key) => Some(record),
             Some((_, Ok(_))) => {
-                work.give_up(&another_identity(&work.digest));
+                work.give_up(&shared_digest(&work.digest));
                 continue;
             }
             Some((_, Err(corrupt))) => {
@@ -229,12 +230,6 @@ async fn load(
         }
     }
     Ok(writes)
-}
-
-fn another_identity(digest: &KeyDigest) -> StoreError {
-    let digest = digest.short();
-    tracing::error!(digest, "CORRUPT: two identities share a digest");
-    StoreError::Corrupt(format!("record {digest}…: it is another identity's"))
 }
 
 /// Stores each record in place of the one that was judged. Answers whose was still there.

@@ -16,6 +16,7 @@ mod writer;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -29,6 +30,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::token::TokenSecrets;
 use crate::port::clock::Clock;
 use crate::port::store::{AuditEntry, Health, Reading, Store, StoreError, Swept};
+use crate::store::queue::Taken;
 
 /// A store in one file.
 #[derive(Debug)]
@@ -56,15 +58,16 @@ impl SqliteStore {
         reading.pragma_update(None, "query_only", "ON")?;
         let commits = Arc::new(AtomicU64::new(0));
         let writer = Writer {
+            clock: clock.clone(),
             files: open::Files::of(&path)?,
             commits: Arc::clone(&commits),
         };
         Ok(Self {
             clock,
-            writer: Worker::spawn("oncegate-sqlite", writing, move |connection, jobs| {
-                writer.serve(connection, jobs);
+            writer: Worker::spawn("oncegate-sqlite", writing, move |connection, taken| {
+                writer.serve(connection, taken);
             })?,
-            reader: Worker::spawn("oncegate-sqlite-read", reading, serve_reads)?,
+            reader: Worker::spawn("oncegate-sqlite-read", reading, serve_read)?,
             commits,
         })
     }
@@ -90,9 +93,8 @@ impl SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     async fn apply(&self, command: Command) -> Result<Answer, StoreError> {
-        let clock = self.clock.clone();
-        let work = move |connection: &Connection| records::apply(connection, &clock, &command);
-        self.writer.run(work).await
+        // Nothing is tried again but what failed beside another.
+        self.writer.queue.apply(command, Duration::ZERO).await
     }
 
     async fn read(&self, keys: Vec<RecordKey>) -> Result<Reading, StoreError> {
@@ -153,16 +155,16 @@ impl Store for SqliteStore {
 
 /// Each read has a transaction of its own: what it sees is of one moment, and no older than its
 /// start.
-fn serve_reads(connection: &mut Connection, jobs: Vec<Box<dyn Job>>) {
-    for mut job in jobs {
-        let read = Transaction::new(connection, TransactionBehavior::Deferred)
-            .and_then(|transaction| {
-                job.run(&transaction);
-                transaction.commit()
-            })
-            .map_err(StoreError::from);
-        job.settle(read);
-    }
+fn serve_read(connection: &mut Connection, taken: Taken<Box<dyn Job>>) {
+    // Commands go to the writer.
+    let Taken::Other(mut job) = taken else { return };
+    let read = Transaction::new(connection, TransactionBehavior::Deferred)
+        .and_then(|transaction| {
+            job.run(&transaction);
+            transaction.commit()
+        })
+        .map_err(StoreError::from);
+    job.settle(read);
 }
 
 /// Refuses tables that are not this version's, whatever the schema's version says.

@@ -5,36 +5,61 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::row::{self, Judged};
 use super::{error, sql};
-use crate::domain::command::{Answer, Command};
-use crate::domain::decision::{Moment, Sweep, decide, decide_sweep};
+use crate::domain::decision::{Moment, Sweep, decide_sweep};
 use crate::domain::key::{KeyDigest, RecordKey};
 use crate::domain::record::{Fence, Record};
 use crate::domain::time::Timestamp;
 use crate::port::clock::Clock;
 use crate::port::store::{AuditEntry, Reading, StoreError, Swept};
 use crate::store::codec::{self, Payload};
+use crate::store::queue::{Judgement, Work};
+use crate::store::shared_digest;
 
-/// Judges one command and writes what was decided.
-pub(super) fn apply(
+/// Judges each key's commands, at one moment, and writes what was decided. A record that cannot be
+/// read concerns its own key alone.
+pub(super) fn judge(
     connection: &Connection,
     clock: &Clock,
-    command: &Command,
-) -> Result<Answer, StoreError> {
-    let stored = load(connection, command.key())?;
-    let moment = moment(connection, clock)?;
-    let decision = decide(command, stored.as_ref(), moment);
-    if let Some(record) = &decision.write {
-        write(connection, stored.as_ref(), record)?;
+    works: &[Work],
+) -> Result<Vec<Result<Judgement, StoreError>>, StoreError> {
+    let first = moment(connection, clock)?;
+    let mut moment = first;
+    let mut judgements = Vec::with_capacity(works.len());
+    for work in works {
+        let judgement = match load(connection, work) {
+            Ok(stored) => judge_one(connection, work, stored.as_ref(), &mut moment)?,
+            Err(corrupt @ StoreError::Corrupt(_)) => {
+                judgements.push(Err(corrupt));
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
+        judgements.push(Ok(judgement));
+    }
+    if moment != first {
+        take_fences(connection, first.next_fence, moment.next_fence)?;
+    }
+    Ok(judgements)
+}
+
+fn judge_one(
+    connection: &Connection,
+    work: &Work,
+    stored: Option<&Record>,
+    moment: &mut Moment,
+) -> Result<Judgement, StoreError> {
+    let judgement = work.judge(stored, *moment);
+    if let Some(record) = &judgement.write {
+        write(connection, stored, record)?;
         if record.fence == moment.next_fence {
-            take_fence(connection, record.fence)?;
+            moment.next_fence = Fence::new(record.fence.get() + 1);
         }
     }
-    if let Some(audit) = &decision.audit {
-        let digest = command.key().digest();
-        let changed = row::insert_audit(connection, digest.as_bytes(), audit)?;
+    if let Some(audit) = &judgement.audit {
+        let changed = row::insert_audit(connection, work.digest.as_bytes(), audit)?;
         error::one_row(changed, "an audit line")?;
     }
-    Ok(decision.answer)
+    Ok(judgement)
 }
 
 /// Reads records at one moment.
@@ -46,7 +71,7 @@ pub(super) fn read(
     let now = now(connection, clock)?;
     let mut records = Vec::with_capacity(keys.len());
     for key in keys {
-        match load(connection, key) {
+        match find(connection, &key.digest()) {
             Err(failure @ (StoreError::Unavailable(_) | StoreError::Unusable(_))) => {
                 return Err(failure);
             }
@@ -109,15 +134,27 @@ fn moment(connection: &Connection, clock: &Clock) -> Result<Moment, StoreError> 
     Ok(statement.query_row([clock.injected()], read)?)
 }
 
-fn take_fence(connection: &Connection, fence: Fence) -> Result<(), StoreError> {
-    let mut statement = connection.prepare_cached(sql::TAKE_FENCE)?;
-    let changed = statement.execute([fence.get()])?;
+/// Raises the counter over the fences that were given.
+fn take_fences(connection: &Connection, first: Fence, next: Fence) -> Result<(), StoreError> {
+    let mut statement = connection.prepare_cached(sql::TAKE_FENCES)?;
+    let changed = statement.execute([first.get() - 1, next.get() - 1])?;
     error::one_row(changed, "the fence counter")
 }
 
-/// Reads the record of a key. Its parts are compared with the digest, and that with the key's.
-fn load(connection: &Connection, key: &RecordKey) -> Result<Option<Record>, StoreError> {
-    let digest = key.digest();
+/// Reads the record that a key's commands are judged by.
+fn load(connection: &Connection, work: &Work) -> Result<Option<Record>, StoreError> {
+    let stored = find(connection, &work.digest)?;
+    if stored
+        .as_ref()
+        .is_some_and(|record| !work.is_on(&record.key))
+    {
+        return Err(shared_digest(&work.digest));
+    }
+    Ok(stored)
+}
+
+/// Reads the record of a digest. Its parts are compared with that.
+fn find(connection: &Connection, digest: &KeyDigest) -> Result<Option<Record>, StoreError> {
     let mut statement = connection.prepare_cached(sql::LOAD)?;
     let read = |found: &rusqlite::Row<'_>| Ok(row::record(found, Payload::Read));
     let found = statement.query_row([digest.as_bytes()], read).optional()?;

@@ -20,11 +20,11 @@ macro_rules! columns {
 pub(super) const NOW: &str = concat!("SELECT ", now!());
 
 /// The clock and the next fence: higher than every one that was ever given, for it is only called
-/// inside the write transaction that stores it by [`TAKE_FENCE`].
+/// inside the write transaction that stores it by [`TAKE_FENCES`].
 pub(super) const MOMENT: &str = concat!("SELECT ", now!(), ", last + 1 FROM oncegate_fence");
 
-/// Raises the counter to the fence that was given, by exactly one.
-pub(super) const TAKE_FENCE: &str = "UPDATE oncegate_fence SET last = ?1 WHERE last = ?1 - 1";
+/// Raises the counter from the last fence given before this transaction to the last one given in it.
+pub(super) const TAKE_FENCES: &str = "UPDATE oncegate_fence SET last = ?2 WHERE last = ?1";
 
 /// One record by its whole identity's digest.
 pub(super) const LOAD: &str = concat!(
@@ -109,7 +109,7 @@ pub(super) const HEALTH: &str = concat!(
 pub(super) const ALL: [&str; 18] = [
     NOW,
     MOMENT,
-    TAKE_FENCE,
+    TAKE_FENCES,
     LOAD,
     INSERT,
     UPDATE,

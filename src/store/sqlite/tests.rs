@@ -132,14 +132,12 @@ async fn a_lock_that_another_process_keeps_is_unavailable() {
     ));
 }
 
-/// Does `cause` in one transaction with a Reserve before it and one after it.
-async fn amid_others(
-    store: &SqliteStore,
-    cause: fn(&Connection) -> Result<(), StoreError>,
-) -> [Result<bool, StoreError>; 3] {
+/// Reserves three keys in one transaction, in a database where `bad` meets a trigger.
+async fn among_others(store: &SqliteStore, trigger: &'static str) -> [Result<bool, StoreError>; 3] {
     let (has_begun, begun) = tokio::sync::oneshot::channel();
     let (go, may_end) = std::sync::mpsc::channel::<()>();
-    let busy = store.writer.run(move |_connection| {
+    let busy = store.writer.run(move |connection| {
+        connection.execute_batch(trigger)?;
         let _waiting = (has_begun.send(()), may_end.recv());
         Ok(())
     });
@@ -147,73 +145,71 @@ async fn amid_others(
         begun.await.expect("the writer is busy");
         tokio::join!(
             store.apply(reserve("before")),
-            store.writer.run(cause),
+            store.apply(reserve("bad")),
             store.apply(reserve("after")),
             async { go.send(()) },
         )
     };
-    let (busy, (before, own, after, _sent)) = tokio::join!(busy, queued_meanwhile);
+    let (busy, (before, bad, after, _sent)) = tokio::join!(busy, queued_meanwhile);
     busy.expect("it only waited");
-    let granted = |answer: Result<Answer, StoreError>| answer.map(|answer| is_granted(&answer));
-    [granted(before), own.map(|()| true), granted(after)]
+    [before, bad, after].map(|answer| answer.map(|answer| is_granted(&answer)))
+}
+
+#[tokio::test]
+async fn what_comes_together_shares_one_flush() {
+    let (_folder, store) = store();
+    let results = among_others(&store, "").await;
+    assert!(
+        matches!(results, [Ok(true), Ok(true), Ok(true)]),
+        "{results:?}"
+    );
+    assert_eq!(store.commits(), 1);
 }
 
 #[tokio::test]
 async fn one_that_fails_takes_back_only_what_it_did_itself() {
-    let (_folder, store) = store();
-    let fails = |connection: &Connection| {
-        connection.execute("UPDATE oncegate_fence SET last = 1000", [])?;
-        Err(StoreError::Corrupt("as if".to_owned()))
-    };
-    let results = amid_others(&store, fails).await;
-    assert!(
-        matches!(results, [Ok(true), Err(StoreError::Corrupt(_)), Ok(true)]),
-        "{results:?}"
-    );
-    assert_eq!(store.commits(), 1);
-    let read = store.read(vec![key("before"), key("after")]).await;
-    let fences: Vec<_> = read
-        .expect("read")
-        .records
-        .into_iter()
-        .map(|record| record.expect("readable").expect("there").fence.get())
-        .collect();
-    assert_eq!(fences, [1, 2]);
-}
-
-#[tokio::test]
-async fn who_shares_a_transaction_that_the_engine_gives_up_is_told() {
-    let (_folder, store) = store();
-    let gives_up = |connection: &Connection| Ok(connection.execute_batch("ROLLBACK")?);
-    for result in amid_others(&store, gives_up).await {
-        assert!(
-            matches!(result, Err(StoreError::Unavailable(_))),
-            "{result:?}"
+    for (trigger, what_it_comes_to) in [
+        ("ABORT", "Corrupt"),
+        // The engine then gives up the whole transaction.
+        ("ROLLBACK", "Corrupt"),
+    ] {
+        let (_folder, store) = store();
+        let trigger = format!(
+            "CREATE TRIGGER bad BEFORE INSERT ON oncegate_record WHEN NEW.key = 'bad' \
+             BEGIN SELECT RAISE({trigger}, 'as if'); END"
         );
+        let results = among_others(&store, trigger.leak()).await;
+        let [Ok(true), Err(own), Ok(true)] = &results else {
+            panic!("{results:?}");
+        };
+        assert!(format!("{own:?}").starts_with(what_it_comes_to), "{own:?}");
+        let read = store
+            .read(vec![key("before"), key("bad"), key("after")])
+            .await;
+        let fences: Vec<_> = read
+            .expect("read")
+            .records
+            .into_iter()
+            .map(|record| record.expect("readable").map(|record| record.fence.get()))
+            .collect();
+        assert!(fences[0] < fences[2] && fences[1].is_none(), "{fences:?}");
     }
-    assert!(is_granted(
-        &store.apply(reserve("before")).await.expect("as new")
-    ));
 }
 
 #[tokio::test]
-async fn a_thread_that_panics_writes_nothing_more_and_fails_the_check() {
+async fn a_panic_costs_its_own_answer_and_writes_nothing() {
     let (_folder, store) = store();
     let panics = |connection: &Connection| -> Result<(), StoreError> {
         connection.execute("UPDATE oncegate_fence SET last = 1000", [])?;
         panic!("as if a bug were met")
     };
-    for refused in [
-        store.writer.run(panics).await,
-        store.apply(reserve("k")).await.map(drop),
-        store.check().await.map(drop),
-    ] {
-        assert!(
-            matches!(refused, Err(StoreError::Unavailable(_))),
-            "{refused:?}"
-        );
-    }
+    let told = store.writer.run(panics).await;
+    assert!(matches!(told, Err(StoreError::Unavailable(_))), "{told:?}");
     let last =
         |c: &Connection| Ok(c.query_row("SELECT last FROM oncegate_fence", [], |row| row.get(0))?);
     assert_eq!(store.reader.run(last).await.ok(), Some(0));
+    store.check().await.expect("it works on");
+    assert!(is_granted(
+        &store.apply(reserve("k")).await.expect("stored")
+    ));
 }

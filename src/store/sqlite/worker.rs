@@ -2,19 +2,19 @@
 //! transactions is up to whoever serves the queue.
 
 use std::fmt;
-use std::sync::mpsc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::thread;
 
+use futures::executor::block_on;
 use rusqlite::Connection;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::sql;
 use crate::port::store::StoreError;
+use crate::store::queue::{Queue, Taken};
 
-/// The most jobs that are served at once.
-const BATCH_MAX: usize = 256;
-
-/// One piece of work, with whoever waits for its result.
+/// One piece of work beside commands on records, with whoever waits for its result.
 pub(super) trait Job: Send {
     /// Does the work and keeps the result. Answers whether what it wrote may stay.
     fn run(&mut self, connection: &Connection) -> bool;
@@ -23,18 +23,13 @@ pub(super) trait Job: Send {
     fn settle(self: Box<Self>, committed: Result<(), StoreError>);
 }
 
+pub(super) type Jobs = Queue<Box<dyn Job>>;
+
 /// Where the work goes. The thread ends when this is dropped, after what is queued.
 pub(super) struct Worker {
-    messages: mpsc::Sender<Message>,
+    pub(super) queue: Arc<Jobs>,
+    ended: watch::Receiver<Option<Result<(), StoreError>>>,
 }
-
-enum Message {
-    Work(Box<dyn Job>),
-    Close(Closing),
-}
-
-/// Whoever waits for the end.
-type Closing = oneshot::Sender<Result<(), StoreError>>;
 
 struct Task<T, W> {
     work: Option<W>,
@@ -43,30 +38,33 @@ struct Task<T, W> {
 }
 
 impl Worker {
-    /// Starts the thread. `serve` runs and settles every job that it is given.
+    /// Starts the thread. `serve` does and settles what it is given; if it panics, that costs the
+    /// answers of what it was given and nothing else.
     pub(super) fn spawn(
         name: &str,
         mut connection: Connection,
-        mut serve: impl FnMut(&mut Connection, Vec<Box<dyn Job>>) + Send + 'static,
+        serve: impl Fn(&mut Connection, Taken<Box<dyn Job>>) + Send + 'static,
     ) -> Result<Self, StoreError> {
-        let (messages, queue) = mpsc::channel();
+        let queue = Arc::new(Jobs::new());
+        let (ending, ended) = watch::channel(None);
+        let taken_from = Arc::clone(&queue);
         let thread = move || {
-            while let Ok(first) = queue.recv() {
-                let (jobs, closing) = take(first, &queue);
-                serve(&mut connection, jobs);
-                if let Some(reply) = closing {
-                    let closed = checkpoint(&connection);
-                    drop((queue, connection));
-                    let _nobody_waits = reply.send(closed);
-                    return;
+            while let Some(taken) = block_on(taken_from.next()) {
+                // Its transaction is rolled back when the panic passes it.
+                let served = catch_unwind(AssertUnwindSafe(|| serve(&mut connection, taken)));
+                if served.is_err() {
+                    tracing::error!("work on the SQLite store panicked; it goes on without it");
                 }
             }
+            let closed = checkpoint(&connection);
+            drop(connection);
+            ending.send_replace(Some(closed));
         };
         thread::Builder::new()
             .name(name.to_owned())
             .spawn(thread)
             .map_err(|error| StoreError::Unusable(format!("no thread can be started: {error}")))?;
-        Ok(Self { messages })
+        Ok(Self { queue, ended })
     }
 
     /// Has the work done. It is done even if nobody waits for its result any longer.
@@ -81,25 +79,37 @@ impl Worker {
             result: None,
             reply,
         };
-        self.send(Message::Work(Box::new(task)))?;
-        result.await.unwrap_or_else(|_dropped| Err(ended()))
+        self.queue.add(Box::new(task))?;
+        result.await.unwrap_or_else(|_dropped| Err(broke_off()))
     }
 
     /// Does what is queued, moves the log into the database file and ends the thread.
     pub(super) async fn close(&self) -> Result<(), StoreError> {
-        let (reply, closed) = oneshot::channel();
-        self.send(Message::Close(reply))?;
-        closed.await.unwrap_or_else(|_dropped| Err(ended()))
+        self.queue.close();
+        let mut ended = self.ended.clone();
+        let ended = ended.wait_for(Option::is_some).await;
+        ended.map_or_else(
+            |_gone| Err(broke_off()),
+            |ended| ended.clone().unwrap_or(Ok(())),
+        )
     }
+}
 
-    fn send(&self, message: Message) -> Result<(), StoreError> {
-        self.messages.send(message).map_err(|_closed| ended())
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.queue.close();
     }
 }
 
 impl fmt::Debug for Worker {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("Worker")
+    }
+}
+
+impl fmt::Debug for dyn Job {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Job")
     }
 }
 
@@ -117,25 +127,10 @@ where
         let result = match self.result {
             Some(Err(own)) => Err(own),
             Some(Ok(value)) => committed.map(|()| value),
-            None => Err(committed.err().unwrap_or_else(ended)),
+            None => Err(committed.err().unwrap_or_else(broke_off)),
         };
         let _nobody_waits = self.reply.send(result);
     }
-}
-
-/// Takes what else is queued, up to the bound or the end.
-fn take(first: Message, queue: &mpsc::Receiver<Message>) -> (Vec<Box<dyn Job>>, Option<Closing>) {
-    let mut jobs = Vec::new();
-    for message in std::iter::once(first).chain(queue.try_iter()) {
-        match message {
-            Message::Work(job) => jobs.push(job),
-            Message::Close(reply) => return (jobs, Some(reply)),
-        }
-        if jobs.len() == BATCH_MAX {
-            break;
-        }
-    }
-    (jobs, None)
 }
 
 /// Another process on the same file may keep a part of the log; whoever closes last moves it.
@@ -143,8 +138,7 @@ fn checkpoint(connection: &Connection) -> Result<(), StoreError> {
     Ok(connection.query_row(sql::CHECKPOINT, [], |_row| Ok(()))?)
 }
 
-/// Nothing of the job was kept: it was never begun, or its transaction was rolled back when the
-/// thread ended.
-fn ended() -> StoreError {
-    StoreError::Unavailable("the store is closed or its thread has ended".to_owned())
+/// Nothing of the job was kept: its transaction was rolled back.
+fn broke_off() -> StoreError {
+    StoreError::Unavailable("the work broke off and was taken back".to_owned())
 }
