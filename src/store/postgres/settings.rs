@@ -8,6 +8,8 @@ use super::error::{Failure, POOLER};
 use crate::domain::time::Timestamp;
 use crate::port::store::StoreError;
 
+/// The oldest server that the tests run on.
+const SERVER_MAJOR_MIN: u32 = 15;
 const ISOLATION: &str = "read committed";
 
 /// The limits that a session is asked to keep.
@@ -55,6 +57,13 @@ impl Settings {
         self.get("server_version").to_owned()
     }
 
+    /// The 15 of `15.8 (Debian …)` and the 18 of `18beta1`.
+    fn server_major(&self) -> Option<u32> {
+        let version = self.get("server_version");
+        let digits = version.split(|next: char| !next.is_ascii_digit()).next();
+        digits.and_then(|digits| digits.parse().ok())
+    }
+
     /// The database's clock.
     pub(super) fn now(&self) -> Result<Timestamp, StoreError> {
         let now = self.get("now").parse();
@@ -74,13 +83,22 @@ impl Settings {
 
     /// Whether the session may be used.
     pub(super) fn judge(&self, asked: &Asked) -> Result<(), Failure> {
+        let unusable = |text: String| Err(StoreError::Unusable(text).into());
+        if self
+            .server_major()
+            .is_none_or(|major| major < SERVER_MAJOR_MIN)
+        {
+            return unusable(format!(
+                "the server is Postgres {}, and {SERVER_MAJOR_MIN} or newer is needed: upgrade it",
+                self.get("server_version")
+            ));
+        }
         if self.get("pg_is_in_recovery") != "false" {
             return Err(Failure::unreachable("the server is a standby"));
         }
         if self.get("transaction_read_only") != "off" {
             return Err(Failure::unreachable("the server is read-only"));
         }
-        let unusable = |text: String| Err(StoreError::Unusable(text).into());
         let passed_on = self.get("transaction_isolation") == ISOLATION
             && self.get("default_transaction_isolation") == ISOLATION
             && self.get("statement_timeout") == millis(asked.statement_timeout)
@@ -121,6 +139,7 @@ mod tests {
 
     fn judged_with(name: &str, setting: &str) -> Result<(), StoreError> {
         let good = [
+            ("server_version", "15.8 (Debian 15.8-0+deb12u1)"),
             ("pg_is_in_recovery", "false"),
             ("transaction_read_only", "off"),
             ("transaction_isolation", "read committed"),
@@ -142,6 +161,20 @@ mod tests {
     #[test]
     fn a_session_that_got_what_was_asked_is_used() {
         judged_with("fsync", "on").unwrap();
+    }
+
+    #[test]
+    fn a_server_is_used_from_version_15_on() {
+        for version in ["15.0", "18beta1", "18.3", "100.1"] {
+            judged_with("server_version", version).unwrap();
+        }
+        for version in ["14.22 (Debian 14.22-1)", "9.6.24", ""] {
+            let Err(StoreError::Unusable(text)) = judged_with("server_version", version) else {
+                panic!("{version} was accepted");
+            };
+            assert!(text.contains("15 or newer"), "{text}");
+            assert!(text.contains(version), "{text}");
+        }
     }
 
     #[test]
