@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::auth::Token;
 use super::database::DatabaseUrl;
 use super::span::Span;
+use crate::telemetry::logs::LogFormat;
 
 /// Everything that `serve` is told.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -98,18 +99,6 @@ impl From<AutoCreate> for Switch {
             AutoCreate::No => Self::Bool(false),
         }
     }
-}
-
-/// The form of the log's lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// Text on a terminal, JSON otherwise.
-    Auto,
-    /// One line of text for each event.
-    Text,
-    /// One JSON object for each event.
-    Json,
 }
 
 impl Config {
