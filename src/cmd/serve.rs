@@ -47,7 +47,7 @@ pub struct ServeArgs {
     /// What is logged, e.g. `info` or `debug`.
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
-    /// Lets anybody do everything from anywhere, without tokens.
+    /// Lets anybody do everything from anywhere, without credentials.
     #[arg(long)]
     pub insecure: bool,
 }
@@ -126,15 +126,15 @@ impl Told {
 
 fn options(config: &Config) -> anyhow::Result<ServerOptions> {
     let credentials: Result<Vec<_>, _> = config
-        .tokens
+        .credentials
         .iter()
-        .map(|token| {
-            let (sha256, caller) = token.resolve()?;
+        .map(|listed| {
+            let (sha256, caller) = listed.resolve()?;
             Ok(Credential { sha256, caller })
         })
         .collect();
     let credentials = credentials.map_err(|problems: Vec<String>| {
-        anyhow::anyhow!("a token cannot be used: {}", problems.join("; "))
+        anyhow::anyhow!("a credential cannot be used: {}", problems.join("; "))
     })?;
     Ok(ServerOptions {
         gate: GateOptions {

@@ -96,7 +96,6 @@ fn what_is_meant_for_clients_and_tests_says_nothing_to_a_server() {
         ("ONCEGATE_TOKEN", "x"),
         ("ONCEGATE_TEST_POSTGRES_18", "x"),
         ("ONCEGATE_TOOLS", "x"),
-        ("ONCEGATE_BUF", "x"),
         ("ONCEGATE_CONFIG", "x"),
         ("PATH", "x"),
     ];
@@ -124,46 +123,46 @@ fn namespaces_are_created_by_themselves_with_an_embedded_store_alone() {
     assert!(!config.auto_creates());
 }
 
-const TOKEN: &str = "[[tokens]]\nname = 'agent'\nnamespace = 'terminal'\nenvironment = '*'\n\
+const CREDENTIAL: &str = "[[credentials]]\nname = 'agent'\nnamespace = 'terminal'\nenvironment = '*'\n\
                      role = 'worker'\nsha256 = '";
 
-fn token() -> String {
-    format!("{TOKEN}{}'\n", "ab".repeat(32))
+fn credential() -> String {
+    format!("{CREDENTIAL}{}'\n", "ab".repeat(32))
 }
 
 #[test]
-fn without_tokens_it_listens_on_loopback_alone_unless_told_to_be_insecure() {
+fn without_credentials_it_listens_on_loopback_alone_unless_told_to_be_insecure() {
     let open = ("ONCEGATE_LISTEN", "0.0.0.0:1");
     let told = problems("", &[open]);
     assert!(
-        told[0].contains("--insecure") && told[0].contains("tokens"),
+        told[0].contains("--insecure") && told[0].contains("credentials"),
         "{told:?}"
     );
     with("", &[open, ("ONCEGATE_INSECURE", "true")]).expect("told to");
-    with(&token(), &[open]).expect("guarded");
+    with(&credential(), &[open]).expect("guarded");
     with("", &[("ONCEGATE_LISTEN", "[::1]:1")]).expect("loopback");
 }
 
 #[test]
-fn a_token_comes_from_the_file_or_from_one_of_its_own() {
-    let own = file(&token());
+fn a_credential_comes_from_the_file_or_from_one_of_its_own() {
+    let own = file(&credential());
     let path = own.path().to_str().expect("a path");
-    let config = with("", &[("ONCEGATE_TOKENS_FILE", path)]).expect("valid");
-    let (digest, caller) = config.tokens[0].resolve().expect("valid");
+    let config = with("", &[("ONCEGATE_CREDENTIALS_FILE", path)]).expect("valid");
+    let (digest, caller) = config.credentials[0].resolve().expect("valid");
     assert_eq!(digest, [0xab; 32]);
     assert_eq!(caller.namespace.as_deref(), Some("terminal"));
     assert_eq!((caller.environment, caller.name.as_str()), (None, "agent"));
-    let told = problems("", &[("ONCEGATE_TOKENS_FILE", "/nothing")]);
-    assert!(told[0].starts_with("auth.tokens_file"), "{told:?}");
+    let told = problems("", &[("ONCEGATE_CREDENTIALS_FILE", "/nothing")]);
+    assert!(told[0].starts_with("auth.credentials_file"), "{told:?}");
 }
 
 #[test]
-fn a_bad_token_is_named_by_its_place_without_what_it_holds() {
-    let bad = "[[tokens]]\nname = ''\nnamespace = 'A'\nenvironment = '*'\nrole = 'king'\n\
+fn a_bad_credential_is_named_by_its_place_without_what_it_holds() {
+    let bad = "[[credentials]]\nname = ''\nnamespace = 'A'\nenvironment = '*'\nrole = 'king'\n\
                sha256 = 'secret'\n";
     let told = problems(bad, &[]);
     for name in ["name", "namespace", "role", "sha256"] {
-        let start = format!("tokens[0].{name}");
+        let start = format!("credentials[0].{name}");
         assert!(
             told.iter().any(|problem| problem.starts_with(&start)),
             "{told:#?}"
@@ -175,7 +174,7 @@ fn a_bad_token_is_named_by_its_place_without_what_it_holds() {
 #[test]
 fn the_shown_configuration_has_no_secrets_and_can_be_read_again() {
     let secret = ("ONCEGATE_DATABASE_URL", "postgres://u:secret@h/d");
-    let shown = with(&token(), &[secret])
+    let shown = with(&credential(), &[secret])
         .expect("valid")
         .shown()
         .expect("TOML");
