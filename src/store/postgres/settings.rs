@@ -39,6 +39,19 @@ fn millis(span: Duration) -> String {
     span.as_millis().max(1).to_string()
 }
 
+/// Refuses a server that is too old. The number that counts is the 15 of `15.8 (Debian …)` and the
+/// 18 of `18beta1`.
+pub(super) fn judge_version(version: &str) -> Result<(), StoreError> {
+    let digits = version.split(|next: char| !next.is_ascii_digit()).next();
+    let major: Option<u32> = digits.and_then(|digits| digits.parse().ok());
+    if major.is_some_and(|major| major >= SERVER_MAJOR_MIN) {
+        return Ok(());
+    }
+    Err(StoreError::Unusable(format!(
+        "the server is Postgres {version}, and {SERVER_MAJOR_MIN} or newer is needed: upgrade it"
+    )))
+}
+
 /// What the session really got, by name.
 #[derive(Debug)]
 pub(super) struct Settings(BTreeMap<String, String>);
@@ -55,13 +68,6 @@ impl Settings {
     /// The server's version.
     pub(super) fn server_version(&self) -> String {
         self.get("server_version").to_owned()
-    }
-
-    /// The 15 of `15.8 (Debian …)` and the 18 of `18beta1`.
-    fn server_major(&self) -> Option<u32> {
-        let version = self.get("server_version");
-        let digits = version.split(|next: char| !next.is_ascii_digit()).next();
-        digits.and_then(|digits| digits.parse().ok())
     }
 
     /// The database's clock.
@@ -83,22 +89,14 @@ impl Settings {
 
     /// Whether the session may be used.
     pub(super) fn judge(&self, asked: &Asked) -> Result<(), Failure> {
-        let unusable = |text: String| Err(StoreError::Unusable(text).into());
-        if self
-            .server_major()
-            .is_none_or(|major| major < SERVER_MAJOR_MIN)
-        {
-            return unusable(format!(
-                "the server is Postgres {}, and {SERVER_MAJOR_MIN} or newer is needed: upgrade it",
-                self.get("server_version")
-            ));
-        }
+        judge_version(self.get("server_version"))?;
         if self.get("pg_is_in_recovery") != "false" {
             return Err(Failure::unreachable("the server is a standby"));
         }
         if self.get("transaction_read_only") != "off" {
             return Err(Failure::unreachable("the server is read-only"));
         }
+        let unusable = |text: String| Err(StoreError::Unusable(text).into());
         let passed_on = self.get("transaction_isolation") == ISOLATION
             && self.get("default_transaction_isolation") == ISOLATION
             && self.get("statement_timeout") == millis(asked.statement_timeout)
