@@ -3,10 +3,14 @@
 use std::io::Write;
 use std::time::Duration;
 
+use clap::{Arg, Args};
 use tempfile::NamedTempFile;
 
 use super::read::{DEFAULTS, VARIABLES};
 use super::{Config, Problems, read};
+use crate::cmd::serve::ServeArgs;
+
+const OPERATIONS: &str = include_str!("../../docs/operations.md");
 
 fn file(text: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a file");
@@ -43,6 +47,54 @@ fn the_defaults_are_valid_and_every_key_has_a_variable_that_its_comment_names() 
     }
     let of_keys = VARIABLES.iter().filter(|(_, key)| !key.is_empty());
     assert_eq!(of_keys.count(), keys.len());
+}
+
+/// The cells of a page's table that begins with this one.
+fn row<'a>(page: &'a str, first: &str) -> Option<Vec<&'a str>> {
+    let start = format!("| {first} |");
+    let line = page.lines().find(|line| line.starts_with(&start))?;
+    let cells = line.trim_matches('|').split('|').map(str::trim);
+    Some(cells.collect())
+}
+
+#[test]
+fn every_setting_is_in_the_operators_table_with_its_variable_flag_default_and_range() {
+    let defaults: toml::Table = DEFAULTS.parse().expect("TOML");
+    let mut flags = Vec::new();
+    for (variable, key) in VARIABLES.iter().filter(|(_, key)| !key.is_empty()) {
+        let (section, name) = key.split_once('.').expect("a section");
+        let value = &defaults[section][name];
+        let default = match value.as_str() {
+            Some("") => "none".to_owned(),
+            Some(text) => format!("`{text}`"),
+            None => format!("`{value}`"),
+        };
+        let cells = row(OPERATIONS, &format!("`{key}`"));
+        let cells = cells.unwrap_or_else(|| panic!("docs/operations.md lacks {key}"));
+        let [_, told, flag, told_default, range] = cells[..] else {
+            panic!("{cells:?}");
+        };
+        assert_eq!((told, told_default), (&*format!("`{variable}`"), &*default));
+        assert!(!range.is_empty(), "{key} has no range");
+        flags.extend(flag.split('`').filter_map(|flag| flag.strip_prefix("--")));
+    }
+    let serve = ServeArgs::augment_args(clap::Command::new("serve"));
+    let mut known: Vec<&str> = serve.get_arguments().filter_map(Arg::get_long).collect();
+    known.retain(|flag| !["config", "print-config"].contains(flag));
+    flags.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(flags, known);
+}
+
+#[test]
+fn the_operators_example_is_a_configuration_that_can_be_used() {
+    let (_, example) = OPERATIONS.split_once("```toml\n").expect("an example");
+    let (example, _) = example.split_once("```").expect("its end");
+    let own = file("0123456789abcdef");
+    let path = own.path().to_str().expect("a path");
+    let example = example.replace("/run/secrets/terminal-agent", path);
+    let config = with(&example, &[]).expect("valid");
+    assert_eq!(config.credentials.len(), 2);
 }
 
 #[test]
