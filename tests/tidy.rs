@@ -39,13 +39,18 @@ fn layers_know_only_what_lies_below() {
 }
 
 #[test]
+fn the_map_shows_the_layers_as_they_are() {
+    settle(&layers::map(&Repository::open()));
+}
+
+#[test]
 fn sql_stays_in_the_stores() {
     settle(&layers::stray_sql(&Repository::open()));
 }
 
 #[test]
-fn no_test_is_ignored_or_sleeps() {
-    settle(&layers::switched_off_or_sleeping(&Repository::open()));
+fn no_test_is_ignored_or_holds_its_thread() {
+    settle(&layers::switched_off_or_blocking(&Repository::open()));
 }
 
 #[test]

@@ -2,8 +2,11 @@
 # shellcheck shell=bash
 
 REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# Absolute for the scripts that this one calls, wherever they go.
+export ONCEGATE_TOOLS
+ONCEGATE_TOOLS=$(realpath -m "${ONCEGATE_TOOLS:-$REPO/.tools}")
 # shellcheck disable=SC2034
-TOOLS=$(realpath -m "${ONCEGATE_TOOLS:-$REPO/.tools}")
+TOOLS=$ONCEGATE_TOOLS
 UNPRIVILEGED=$REPO/scripts/lib/unprivileged
 
 say() { printf '%s\n' "$*" >&2; }

@@ -80,12 +80,13 @@ install_packages() {
 
 # The pinned tools go under $TOOLS/python; the stamp is the list they came from.
 install_pinned() {
-  local list=$REPO/scripts/lib/requirements.txt stamp=$TOOLS/python/requirements.txt
+  local list=$REPO/scripts/lib/requirements.txt stamp=$TOOLS/python/requirements.txt python
   cmp -s "$list" "$stamp" && return
+  python=$(python_with_pip) || die "there is no Python with pip: install python3 and python3-pip"
   say "installing: $(sed -n 's/ *\\$//; /==/p' "$list" | tr '\n' ' ')"
   rm -rf "$TOOLS/python"
   mkdir -p "$TOOLS"
-  PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 "$(python_with_pip)" -m pip install \
+  PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 "$python" -m pip install \
     --quiet --no-deps --require-hashes --only-binary :all: --target "$TOOLS/python" --requirement "$list" >&2
   cp "$list" "$stamp"
 }

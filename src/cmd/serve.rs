@@ -12,7 +12,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
 use self::store::Opened;
-use crate::config::sections::LogFormat;
 use crate::config::{Config, Flags};
 use crate::domain::limits;
 use crate::service::gate::GateOptions;
@@ -48,7 +47,7 @@ pub struct ServeArgs {
     /// What is logged, e.g. `info` or `debug`.
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
-    /// Lets anybody do everything from anywhere, without tokens.
+    /// Lets anybody do everything from anywhere, without credentials.
     #[arg(long)]
     pub insecure: bool,
 }
@@ -80,7 +79,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     if args.print_config {
         return print(&config.shown()?);
     }
-    logs::start(log_format(config.log.format), &config.log.filter);
+    logs::start(config.log.format, &config.log.filter);
     // Told to end from here on, also while the store is being opened.
     let mut told = Told::new()?;
     let listeners = Listeners::bind(config.listen.grpc, config.listen.http).await?;
@@ -127,15 +126,15 @@ impl Told {
 
 fn options(config: &Config) -> anyhow::Result<ServerOptions> {
     let credentials: Result<Vec<_>, _> = config
-        .tokens
+        .credentials
         .iter()
-        .map(|token| {
-            let (sha256, caller) = token.resolve()?;
+        .map(|listed| {
+            let (sha256, caller) = listed.resolve()?;
             Ok(Credential { sha256, caller })
         })
         .collect();
     let credentials = credentials.map_err(|problems: Vec<String>| {
-        anyhow::anyhow!("a token cannot be used: {}", problems.join("; "))
+        anyhow::anyhow!("a credential cannot be used: {}", problems.join("; "))
     })?;
     Ok(ServerOptions {
         gate: GateOptions {
@@ -167,14 +166,6 @@ fn options(config: &Config) -> anyhow::Result<ServerOptions> {
         drain_delay: config.drain.delay.0,
         drain_timeout: config.drain.timeout.0,
     })
-}
-
-const fn log_format(format: LogFormat) -> logs::LogFormat {
-    match format {
-        LogFormat::Auto => logs::LogFormat::Auto,
-        LogFormat::Text => logs::LogFormat::Text,
-        LogFormat::Json => logs::LogFormat::Json,
-    }
 }
 
 fn announce(config: &Config, server: &Server) {

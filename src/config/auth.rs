@@ -1,4 +1,4 @@
-//! Tokens as a file lists them.
+//! Who may call, as a file lists it: bearer tokens and what their bearers may do.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,11 @@ const ALL: &str = "*";
 /// A token shorter than this can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// One token. Its own text stands in no configuration: only its digest, or a file that holds it.
+/// One bearer token and its bearer. The token itself stands in no configuration: only its digest, or
+/// a file that holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Token {
+pub struct ListedCredential {
     /// How the audit trail names its bearer.
     pub name: String,
     /// SHA-256 of the token in hexadecimal digits.
@@ -33,9 +34,9 @@ pub struct Token {
     pub role: String,
 }
 
-/// A token as it may be shown.
+/// A credential as it may be shown.
 #[derive(Debug, Serialize)]
-pub struct ShownToken<'a> {
+pub struct ShownCredential<'a> {
     name: &'a str,
     sha256: &'static str,
     namespace: &'a str,
@@ -43,19 +44,19 @@ pub struct ShownToken<'a> {
     role: &'a str,
 }
 
-/// A file that holds only tokens.
+/// A file that holds only credentials.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TokensFile {
-    /// The tokens.
+pub struct CredentialsFile {
+    /// All of them.
     #[serde(default)]
-    pub tokens: Vec<Token>,
+    pub credentials: Vec<ListedCredential>,
 }
 
-impl Token {
-    /// Hides what tells of the token.
-    pub fn shown(&self) -> ShownToken<'_> {
-        ShownToken {
+impl ListedCredential {
+    /// Leaves out what tells of the token.
+    pub fn shown(&self) -> ShownCredential<'_> {
+        ShownCredential {
             name: &self.name,
             sha256: "hidden",
             namespace: &self.namespace,

@@ -7,7 +7,7 @@ use figment::providers::{Format, Serialized, Toml};
 use figment::value::Value;
 use figment::{Figment, Profile};
 
-use super::auth::{Token, TokensFile};
+use super::auth::{CredentialsFile, ListedCredential};
 use super::sections::Config;
 
 /// Every key with its default, as a file that can be read.
@@ -21,7 +21,7 @@ pub const VARIABLES: [(&str, &str); 24] = [
     ("ONCEGATE_REFLECTION", "listen.reflection"),
     ("ONCEGATE_NAMESPACES_AUTO_CREATE", "namespaces.auto_create"),
     ("ONCEGATE_INSECURE", "auth.insecure"),
-    ("ONCEGATE_TOKENS_FILE", "auth.tokens_file"),
+    ("ONCEGATE_CREDENTIALS_FILE", "auth.credentials_file"),
     ("ONCEGATE_LOG", "log.filter"),
     ("ONCEGATE_LOG_FORMAT", "log.format"),
     ("ONCEGATE_DEADLINE_DEFAULT", "deadline.default"),
@@ -45,7 +45,7 @@ pub const VARIABLES: [(&str, &str); 24] = [
 ];
 
 /// Variables of clients and of the tests, which say nothing to a server.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 11] = [
     "ONCEGATE_ENDPOINT",
     "ONCEGATE_TOKEN",
     "ONCEGATE_TOKEN_FILE",
@@ -57,7 +57,6 @@ const OTHERS: [&str; 12] = [
     "ONCEGATE_ATTEMPT",
     "ONCEGATE_DOWNSTREAM_KEY",
     "ONCEGATE_TOOLS",
-    "ONCEGATE_BUF",
 ];
 const OF_TESTS: &str = "ONCEGATE_TEST_";
 
@@ -107,10 +106,10 @@ pub fn read(
         layered = layered.merge(set(key, value));
     }
     let mut config = extract(layered, &defaults, &mut problems)?;
-    add_tokens_file(&mut config, &mut problems);
-    for (at, token) in config.tokens.iter().enumerate() {
-        let of = |problem| format!("tokens[{at}].{problem}");
-        problems.extend(token.resolve().err().into_iter().flatten().map(of));
+    add_credentials_file(&mut config, &mut problems);
+    for (at, listed) in config.credentials.iter().enumerate() {
+        let of = |problem| format!("credentials[{at}].{problem}");
+        problems.extend(listed.resolve().err().into_iter().flatten().map(of));
     }
     problems.extend(config.problems());
     if problems.is_empty() {
@@ -192,7 +191,7 @@ fn unknown_keys(defaults: &Figment, own: &Figment, file: &Path) -> Vec<String> {
     let sections = own.into_dict().unwrap_or_default();
     let mut unknown = Vec::new();
     for (section, keys) in sections {
-        if section == "tokens" {
+        if section == "credentials" {
             continue;
         }
         match keys {
@@ -215,20 +214,23 @@ fn unknown_keys(defaults: &Figment, own: &Figment, file: &Path) -> Vec<String> {
         .collect()
 }
 
-fn add_tokens_file(config: &mut Config, problems: &mut Vec<String>) {
-    let file: PathBuf = config.auth.tokens_file.clone();
+fn add_credentials_file(config: &mut Config, problems: &mut Vec<String>) {
+    let file: PathBuf = config.auth.credentials_file.clone();
     if file.as_os_str().is_empty() {
         return;
     }
     let read = std::fs::read_to_string(&file).map_err(|error| error.to_string());
-    let parsed: Result<Vec<Token>, String> = read.and_then(|text| {
-        let file: Result<TokensFile, _> = toml::from_str(&text);
+    let parsed: Result<Vec<ListedCredential>, String> = read.and_then(|text| {
+        let file: Result<CredentialsFile, _> = toml::from_str(&text);
         // The message alone: toml's own text repeats the line, which may be secret.
-        file.map(|file| file.tokens)
+        file.map(|file| file.credentials)
             .map_err(|error| error.message().to_owned())
     });
     match parsed {
-        Ok(tokens) => config.tokens.extend(tokens),
-        Err(error) => problems.push(format!("auth.tokens_file: {}: {error}", file.display())),
+        Ok(credentials) => config.credentials.extend(credentials),
+        Err(error) => problems.push(format!(
+            "auth.credentials_file: {}: {error}",
+            file.display()
+        )),
     }
 }

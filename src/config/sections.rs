@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::auth::Token;
+use super::auth::{ListedCredential, ShownCredential};
 use super::database::DatabaseUrl;
 use super::span::Span;
+use crate::telemetry::logs::LogFormat;
 
 /// Everything that `serve` is told.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,7 +27,7 @@ pub struct Config {
     pub sweep: Sweep,
     pub drain: Drain,
     #[serde(default, skip_serializing)]
-    pub tokens: Vec<Token>,
+    pub credentials: Vec<ListedCredential>,
 }
 
 macro_rules! section {
@@ -40,7 +41,7 @@ macro_rules! section {
 section! { Database { url: DatabaseUrl } }
 section! { Listen { grpc: SocketAddr, http: SocketAddr, reflection: bool } }
 section! { Namespaces { auto_create: AutoCreate } }
-section! { Auth { insecure: bool, tokens_file: PathBuf } }
+section! { Auth { insecure: bool, credentials_file: PathBuf } }
 section! { Log { filter: String, format: LogFormat } }
 section! { Deadline { default: Span, max: Span } }
 section! { Limits { waiters_max: usize, connections_max: usize, streams_max: u32 } }
@@ -98,18 +99,6 @@ impl From<AutoCreate> for Switch {
             AutoCreate::No => Self::Bool(false),
         }
     }
-}
-
-/// The form of the log's lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// Text on a terminal, JSON otherwise.
-    Auto,
-    /// One line of text for each event.
-    Text,
-    /// One JSON object for each event.
-    Json,
 }
 
 impl Config {
@@ -171,9 +160,9 @@ impl Config {
         problems
     }
 
-    /// Without tokens everybody may do everything: then nobody from outside may come in.
+    /// Without credentials everybody may do everything: then nobody from outside may come in.
     fn open_doors(&self) -> Vec<String> {
-        if !self.tokens.is_empty() || self.auth.insecure {
+        if !self.credentials.is_empty() || self.auth.insecure {
             return Vec::new();
         }
         let listens = [
@@ -183,8 +172,8 @@ impl Config {
         let open = listens.into_iter().filter(|(_, at)| !at.ip().is_loopback());
         open.map(|(key, at)| {
             format!(
-                "{key}: {at} can be reached from outside, and no tokens are configured: list \
-                 [[tokens]] in the file, listen on 127.0.0.1, or say --insecure if the network is \
+                "{key}: {at} can be reached from outside, and no credentials are configured: \
+                 list [[credentials]] in the file, listen on 127.0.0.1, or say --insecure if the network is \
                  closed by other means"
             )
         })
@@ -201,12 +190,12 @@ impl Config {
         struct Shown<'a> {
             #[serde(flatten)]
             config: &'a Config,
-            tokens: Vec<super::auth::ShownToken<'a>>,
+            credentials: Vec<ShownCredential<'a>>,
         }
-        let tokens = self.tokens.iter().map(Token::shown).collect();
+        let credentials = self.credentials.iter().map(ListedCredential::shown);
         Ok(toml::to_string(&Shown {
             config: self,
-            tokens,
+            credentials: credentials.collect(),
         })?)
     }
 }

@@ -3,10 +3,14 @@
 use std::io::Write;
 use std::time::Duration;
 
+use clap::{Arg, Args};
 use tempfile::NamedTempFile;
 
 use super::read::{DEFAULTS, VARIABLES};
 use super::{Config, Problems, read};
+use crate::cmd::serve::ServeArgs;
+
+const OPERATIONS: &str = include_str!("../../docs/operations.md");
 
 fn file(text: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a file");
@@ -43,6 +47,54 @@ fn the_defaults_are_valid_and_every_key_has_a_variable_that_its_comment_names() 
     }
     let of_keys = VARIABLES.iter().filter(|(_, key)| !key.is_empty());
     assert_eq!(of_keys.count(), keys.len());
+}
+
+/// The cells of a page's table that begins with this one.
+fn row<'a>(page: &'a str, first: &str) -> Option<Vec<&'a str>> {
+    let start = format!("| {first} |");
+    let line = page.lines().find(|line| line.starts_with(&start))?;
+    let cells = line.trim_matches('|').split('|').map(str::trim);
+    Some(cells.collect())
+}
+
+#[test]
+fn every_setting_is_in_the_operators_table_with_its_variable_flag_default_and_range() {
+    let defaults: toml::Table = DEFAULTS.parse().expect("TOML");
+    let mut flags = Vec::new();
+    for (variable, key) in VARIABLES.iter().filter(|(_, key)| !key.is_empty()) {
+        let (section, name) = key.split_once('.').expect("a section");
+        let value = &defaults[section][name];
+        let default = match value.as_str() {
+            Some("") => "none".to_owned(),
+            Some(text) => format!("`{text}`"),
+            None => format!("`{value}`"),
+        };
+        let cells = row(OPERATIONS, &format!("`{key}`"));
+        let cells = cells.unwrap_or_else(|| panic!("docs/operations.md lacks {key}"));
+        let [_, told, flag, told_default, range] = cells[..] else {
+            panic!("{cells:?}");
+        };
+        assert_eq!((told, told_default), (&*format!("`{variable}`"), &*default));
+        assert!(!range.is_empty(), "{key} has no range");
+        flags.extend(flag.split('`').filter_map(|flag| flag.strip_prefix("--")));
+    }
+    let serve = ServeArgs::augment_args(clap::Command::new("serve"));
+    let mut known: Vec<&str> = serve.get_arguments().filter_map(Arg::get_long).collect();
+    known.retain(|flag| !["config", "print-config"].contains(flag));
+    flags.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(flags, known);
+}
+
+#[test]
+fn the_operators_example_is_a_configuration_that_can_be_used() {
+    let (_, example) = OPERATIONS.split_once("```toml\n").expect("an example");
+    let (example, _) = example.split_once("```").expect("its end");
+    let own = file("0123456789abcdef");
+    let path = own.path().to_str().expect("a path");
+    let example = example.replace("/run/secrets/terminal-agent", path);
+    let config = with(&example, &[]).expect("valid");
+    assert_eq!(config.credentials.len(), 2);
 }
 
 #[test]
@@ -96,7 +148,6 @@ fn what_is_meant_for_clients_and_tests_says_nothing_to_a_server() {
         ("ONCEGATE_TOKEN", "x"),
         ("ONCEGATE_TEST_POSTGRES_18", "x"),
         ("ONCEGATE_TOOLS", "x"),
-        ("ONCEGATE_BUF", "x"),
         ("ONCEGATE_CONFIG", "x"),
         ("PATH", "x"),
     ];
@@ -124,46 +175,46 @@ fn namespaces_are_created_by_themselves_with_an_embedded_store_alone() {
     assert!(!config.auto_creates());
 }
 
-const TOKEN: &str = "[[tokens]]\nname = 'agent'\nnamespace = 'terminal'\nenvironment = '*'\n\
+const CREDENTIAL: &str = "[[credentials]]\nname = 'agent'\nnamespace = 'terminal'\nenvironment = '*'\n\
                      role = 'worker'\nsha256 = '";
 
-fn token() -> String {
-    format!("{TOKEN}{}'\n", "ab".repeat(32))
+fn credential() -> String {
+    format!("{CREDENTIAL}{}'\n", "ab".repeat(32))
 }
 
 #[test]
-fn without_tokens_it_listens_on_loopback_alone_unless_told_to_be_insecure() {
+fn without_credentials_it_listens_on_loopback_alone_unless_told_to_be_insecure() {
     let open = ("ONCEGATE_LISTEN", "0.0.0.0:1");
     let told = problems("", &[open]);
     assert!(
-        told[0].contains("--insecure") && told[0].contains("tokens"),
+        told[0].contains("--insecure") && told[0].contains("credentials"),
         "{told:?}"
     );
     with("", &[open, ("ONCEGATE_INSECURE", "true")]).expect("told to");
-    with(&token(), &[open]).expect("guarded");
+    with(&credential(), &[open]).expect("guarded");
     with("", &[("ONCEGATE_LISTEN", "[::1]:1")]).expect("loopback");
 }
 
 #[test]
-fn a_token_comes_from_the_file_or_from_one_of_its_own() {
-    let own = file(&token());
+fn a_credential_comes_from_the_file_or_from_one_of_its_own() {
+    let own = file(&credential());
     let path = own.path().to_str().expect("a path");
-    let config = with("", &[("ONCEGATE_TOKENS_FILE", path)]).expect("valid");
-    let (digest, caller) = config.tokens[0].resolve().expect("valid");
+    let config = with("", &[("ONCEGATE_CREDENTIALS_FILE", path)]).expect("valid");
+    let (digest, caller) = config.credentials[0].resolve().expect("valid");
     assert_eq!(digest, [0xab; 32]);
     assert_eq!(caller.namespace.as_deref(), Some("terminal"));
     assert_eq!((caller.environment, caller.name.as_str()), (None, "agent"));
-    let told = problems("", &[("ONCEGATE_TOKENS_FILE", "/nothing")]);
-    assert!(told[0].starts_with("auth.tokens_file"), "{told:?}");
+    let told = problems("", &[("ONCEGATE_CREDENTIALS_FILE", "/nothing")]);
+    assert!(told[0].starts_with("auth.credentials_file"), "{told:?}");
 }
 
 #[test]
-fn a_bad_token_is_named_by_its_place_without_what_it_holds() {
-    let bad = "[[tokens]]\nname = ''\nnamespace = 'A'\nenvironment = '*'\nrole = 'king'\n\
+fn a_bad_credential_is_named_by_its_place_without_what_it_holds() {
+    let bad = "[[credentials]]\nname = ''\nnamespace = 'A'\nenvironment = '*'\nrole = 'king'\n\
                sha256 = 'secret'\n";
     let told = problems(bad, &[]);
     for name in ["name", "namespace", "role", "sha256"] {
-        let start = format!("tokens[0].{name}");
+        let start = format!("credentials[0].{name}");
         assert!(
             told.iter().any(|problem| problem.starts_with(&start)),
             "{told:#?}"
@@ -175,7 +226,7 @@ fn a_bad_token_is_named_by_its_place_without_what_it_holds() {
 #[test]
 fn the_shown_configuration_has_no_secrets_and_can_be_read_again() {
     let secret = ("ONCEGATE_DATABASE_URL", "postgres://u:secret@h/d");
-    let shown = with(&token(), &[secret])
+    let shown = with(&credential(), &[secret])
         .expect("valid")
         .shown()
         .expect("TOML");

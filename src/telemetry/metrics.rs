@@ -176,3 +176,22 @@ impl Metrics {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_metric_is_in_the_operators_table() {
+        let own = include_str!("metrics.rs");
+        let named = |text: &&str| {
+            text.strip_prefix("oncegate_")
+                .is_some_and(|rest| !rest.is_empty())
+        };
+        let names: Vec<&str> = own.split('"').filter(named).collect();
+        assert!(!names.is_empty());
+        for name in names {
+            let row = format!("| `{name}");
+            let page = include_str!("../../docs/operations.md");
+            assert!(page.contains(&row), "docs/operations.md lacks {name}");
+        }
+    }
+}

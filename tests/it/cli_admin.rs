@@ -204,13 +204,13 @@ async fn a_token_comes_from_the_environment_or_a_file_and_is_never_shown() {
     let secret = folder.path().join("secret");
     std::fs::write(&secret, admin).expect("it is written");
     let text = format!(
-        "[[tokens]]\nname = \"ops\"\nfile = \"{}\"\nnamespace = \"*\"\nenvironment = \"*\"\n\
+        "[[credentials]]\nname = \"ops\"\nfile = \"{}\"\nnamespace = \"*\"\nenvironment = \"*\"\n\
          role = \"admin\"\n",
         secret.display()
     );
     std::fs::write(&tokens, text).expect("it is written");
     let tokens = tokens.to_string_lossy().into_owned();
-    let server = Server::start_with(PROGRAM, &[("ONCEGATE_TOKENS_FILE", &tokens)]).await;
+    let server = Server::start_with(PROGRAM, &[("ONCEGATE_CREDENTIALS_FILE", &tokens)]).await;
 
     let list = ["namespace", "list"];
     let without = server.run(&list).await;

@@ -1,130 +1,81 @@
 //! Who may use whom in `src`, where SQL may stand, and what no test does.
 //!
-//! A layer may use the layers it names and no others; what it may use of other
-//! crates is everything but the list of its row. Modules under `#[cfg(test)]`
-//! and files named `tests.rs` are free.
+//! [`LAYERS`] and [`HOMES`] are the only tables of this; ARCHITECTURE.md repeats the first, and a rule
+//! here compares the two. Modules under `#[cfg(test)]` and files named `tests.rs` are free.
 
 use crate::files::{File, Finding, Repository};
 use crate::source::{Source, Token, positions};
 
 struct Layer {
-    /// The beginning of its files' paths; the longest that fits decides.
-    path: &'static str,
+    /// A module of the crate, with all that lies in it.
+    name: &'static str,
+    /// The other layers that it may use.
     may_use: &'static [&'static str],
-    never: &'static [&'static str],
 }
 
-/// Knows everything, or serves only tests.
+/// Know everything, or serve only tests.
 const FREE: &[&str] = &["src/lib.rs", "src/main.rs", "src/cmd", "src/testkit"];
 
+/// From the edge inwards.
 const LAYERS: &[Layer] = &[
     Layer {
-        path: "src/domain",
+        name: "transport",
+        may_use: &["service", "port", "domain", "proto", "telemetry"],
+    },
+    Layer {
+        name: "service",
+        may_use: &["port", "domain", "telemetry"],
+    },
+    Layer {
+        name: "store",
+        may_use: &["port", "domain"],
+    },
+    Layer {
+        name: "port",
         may_use: &["domain"],
-        never: &[
-            "tokio",
-            "futures",
-            "async_trait",
-            "async",
-            "await",
-            "sqlx",
-            "rusqlite",
-            "redis",
-            "tonic",
-            "prost",
-            "axum",
-            "hyper",
-            "tracing",
-            "opentelemetry",
-        ],
     },
     Layer {
-        path: "src/port",
-        may_use: &["domain", "port"],
-        never: &[
-            "sqlx", "rusqlite", "redis", "tonic", "prost", "axum", "hyper",
-        ],
+        name: "domain",
+        may_use: &[],
     },
     Layer {
-        path: "src/service",
-        may_use: &["domain", "port", "service", "telemetry"],
-        never: &[
-            "sqlx",
-            "rusqlite",
-            "rusqlite_migration",
-            "redis",
-            "tonic",
-            "axum",
-        ],
+        name: "config",
+        may_use: &["domain", "telemetry"],
     },
     Layer {
-        path: "src/store",
-        may_use: &["domain", "port", "store"],
-        never: &[
-            "redis",
-            "tonic",
-            "axum",
-            "sqlx",
-            "rusqlite",
-            "rusqlite_migration",
-        ],
+        name: "telemetry",
+        may_use: &[],
     },
     Layer {
-        path: "src/store/postgres",
-        may_use: &["domain", "port", "store"],
-        never: &["redis", "tonic", "axum", "rusqlite", "rusqlite_migration"],
-    },
-    Layer {
-        path: "src/store/sqlite",
-        may_use: &["domain", "port", "store"],
-        never: &["redis", "tonic", "axum", "sqlx"],
-    },
-    Layer {
-        path: "src/store/observed",
-        may_use: &["domain", "port", "store", "telemetry"],
-        never: &[
-            "redis",
-            "tonic",
-            "axum",
-            "sqlx",
-            "rusqlite",
-            "rusqlite_migration",
-        ],
-    },
-    Layer {
-        path: "src/cache",
-        may_use: &["domain", "port", "cache"],
-        never: &["sqlx", "rusqlite", "rusqlite_migration", "tonic", "axum"],
-    },
-    Layer {
-        path: "src/transport",
-        may_use: &[
-            "service",
-            "proto",
-            "domain",
-            "port",
-            "telemetry",
-            "config",
-            "transport",
-        ],
-        never: &["sqlx", "rusqlite", "rusqlite_migration", "redis"],
-    },
-    Layer {
-        path: "src/config",
-        may_use: &["config", "domain"],
-        never: &["sqlx", "rusqlite", "rusqlite_migration", "redis", "tonic"],
-    },
-    Layer {
-        path: "src/telemetry",
-        may_use: &["telemetry", "domain"],
-        never: &["sqlx", "rusqlite", "rusqlite_migration", "redis"],
-    },
-    Layer {
-        path: "src/proto",
-        may_use: &["proto"],
-        never: &["sqlx", "rusqlite", "rusqlite_migration", "redis"],
+        name: "proto",
+        may_use: &[],
     },
 ];
+
+/// Crates that only some places may name.
+const HOMES: &[(&str, &[&str])] = &[
+    ("sqlx", &["src/store/postgres"]),
+    ("rusqlite", &["src/store/sqlite"]),
+    ("rusqlite_migration", &["src/store/sqlite"]),
+    ("prost", &["src/store", "src/transport", "src/proto"]),
+    ("tonic", &["src/transport", "src/proto"]),
+    ("axum", &["src/transport"]),
+    ("opentelemetry", &["src/telemetry"]),
+    ("prometheus", &["src/telemetry"]),
+    ("figment", &["src/config"]),
+];
+
+/// What a decision never needs.
+const IMPURE: &[&str] = &[
+    "async",
+    "await",
+    "async_trait",
+    "tokio",
+    "futures",
+    "tracing",
+];
+const DOMAIN: &str = "src/domain";
+const MAP: &str = "ARCHITECTURE.md";
 
 /// True for `src/store`, its folder and `src/store.rs`, not for `src/storefront.rs`.
 fn lies_in(path: &str, module: &str) -> bool {
@@ -136,33 +87,36 @@ fn is_free(path: &str) -> bool {
     FREE.iter().any(|module| lies_in(path, module)) || path.ends_with("tests.rs")
 }
 
+/// The layer of a file in `src`.
+fn layer_of(path: &str) -> Option<&'static Layer> {
+    let inner = path.strip_prefix("src/")?;
+    let module = inner.split('/').next().unwrap_or_default();
+    let name = module.strip_suffix(".rs").unwrap_or(module);
+    LAYERS.iter().find(|layer| layer.name == name)
+}
+
 /// Uses against the direction of the layers.
 pub(crate) fn violations(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for file in repository
-        .rust(&["src/"])
-        .filter(|file| !is_free(&file.path))
-    {
-        let layer = LAYERS
-            .iter()
-            .filter(|layer| lies_in(&file.path, layer.path))
-            .max_by_key(|layer| layer.path.len());
-        if let Some(layer) = layer {
-            violations_in(file, layer, &mut findings);
+    let bound = |file: &&File| !is_free(&file.path);
+    for file in repository.rust(&["src/"]).filter(bound) {
+        let source = Source::parse(&file.text);
+        let tokens = source.without_tests();
+        if let Some(layer) = layer_of(&file.path) {
+            against_layer(file, layer, tokens, &mut findings);
         } else {
             let message = "belongs to no layer: move it, or give it a row in LAYERS";
             findings.push(Finding::new(&file.path, 0, message));
         }
+        away_from_home(file, tokens, &mut findings);
     }
     findings
 }
 
-fn violations_in(file: &File, layer: &Layer, findings: &mut Vec<Finding>) {
-    let source = Source::parse(&file.text);
-    let tokens = source.without_tests();
+fn against_layer(file: &File, layer: &Layer, tokens: &[Token], findings: &mut Vec<Finding>) {
     for head in crate_heads(tokens) {
-        if !layer.may_use.contains(&head.text.as_str()) {
-            let message = format!("{} may not use crate::{}", layer.path, head.text);
+        if head.text != layer.name && !layer.may_use.contains(&head.text.as_str()) {
+            let message = format!("{} may not use crate::{}", layer.name, head.text);
             findings.push(Finding::new(&file.path, head.line, message));
         }
     }
@@ -176,14 +130,57 @@ fn violations_in(file: &File, layer: &Layer, findings: &mut Vec<Finding>) {
             findings.push(Finding::new(&file.path, tokens[at].line, message));
         }
     }
+}
+
+fn away_from_home(file: &File, tokens: &[Token], findings: &mut Vec<Finding>) {
+    let pure = lies_in(&file.path, DOMAIN);
     for (at, token) in tokens.iter().enumerate() {
-        let keyword = matches!(token.text.as_str(), "async" | "await");
-        let forbidden = layer.never.contains(&token.text.as_str());
-        if forbidden && (keyword || names_a_crate(tokens, at)) {
-            let message = format!("{} may not use {}", layer.path, token.text);
+        let text = token.text.as_str();
+        let keyword = matches!(text, "async" | "await");
+        let impure = pure && IMPURE.contains(&text) && (keyword || names_a_crate(tokens, at));
+        if impure {
+            let message = format!("{DOMAIN} is pure: it may not use {text}");
+            findings.push(Finding::new(&file.path, token.line, message));
+        }
+        let Some((_, homes)) = HOMES.iter().find(|(name, _)| *name == text) else {
+            continue;
+        };
+        let at_home = homes.iter().any(|home| lies_in(&file.path, home));
+        if !at_home && names_a_crate(tokens, at) {
+            let message = format!("{text} may be used in {} alone", homes.join(", "));
             findings.push(Finding::new(&file.path, token.line, message));
         }
     }
+}
+
+/// [`LAYERS`] as ARCHITECTURE.md shows it.
+fn drawn() -> Vec<String> {
+    let row = |layer: &Layer| match layer.may_use {
+        [] => format!("{:<9} ──► nothing", layer.name),
+        used => format!("{:<9} ──► {}", layer.name, used.join(", ")),
+    };
+    LAYERS.iter().map(row).collect()
+}
+
+/// Rows that the map of the code lacks, and those that it has beyond the table.
+pub(crate) fn map(repository: &Repository) -> Vec<Finding> {
+    let text = repository.get(MAP).map_or("", |file| file.text.as_str());
+    let drawn = drawn();
+    let mut findings = Vec::new();
+    for row in &drawn {
+        if !text.lines().any(|line| line == row) {
+            findings.push(Finding::new(MAP, 0, format!("lacks the row `{row}`")));
+        }
+    }
+    for (line, text) in (1..).zip(text.lines()) {
+        let mut words = text.split_whitespace();
+        let free = words.next() == Some("cmd");
+        let row = words.next() == Some("──►");
+        if row && !free && !drawn.iter().any(|row| row == text) {
+            findings.push(Finding::new(MAP, line, "LAYERS has no such row"));
+        }
+    }
+    findings
 }
 
 /// True for `src/x.rs` and `src/x/mod.rs`, whose `super` is the crate.
@@ -260,8 +257,8 @@ pub(crate) fn stray_sql(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Tests that do not run or that wait for the clock on the wall.
-pub(crate) fn switched_off_or_sleeping(repository: &Repository) -> Vec<Finding> {
+/// Tests that do not run, that put their thread to sleep, or that are not written.
+pub(crate) fn switched_off_or_blocking(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in repository.rust(&["src/", "tests/", "bench/", "clients/"]) {
         let tokens = Source::parse(&file.text).tokens;

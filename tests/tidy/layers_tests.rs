@@ -36,8 +36,12 @@ fn a_layer_uses_only_what_its_row_names() {
         ),
         ("src/store/memory.rs", "use crate::service::wait;", &[1]),
         ("src/store/memory.rs", "use crate::telemetry::names;", &[1]),
-        ("src/store/observed.rs", "use crate::telemetry::names;", &[]),
-        ("src/cache/redis.rs", "use crate::store::cached;", &[1]),
+        ("src/config/sections.rs", "use crate::telemetry::logs;", &[]),
+        (
+            "src/transport/server.rs",
+            "use crate::config::Config;",
+            &[1],
+        ),
         (
             "src/transport/grpc/gate.rs",
             "use crate::store::postgres;",
@@ -100,7 +104,7 @@ fn a_layer_uses_no_crate_of_its_list() {
         ),
         (
             "src/service/reserve.rs",
-            "let redis = 1; self.redis::<B>(redis)",
+            "let sqlx = 1; self.sqlx::<B>(sqlx)",
             &[],
         ),
         (
@@ -121,6 +125,13 @@ fn a_layer_uses_no_crate_of_its_list() {
         ),
         ("src/store/memory.rs", "use sqlx::Row;", &[1]),
         ("src/store/mod.rs", "pub use postgres::sqlx::Row;", &[]),
+        ("src/store/detail/read.rs", "use prost::Message;", &[]),
+        ("src/service/reserve.rs", "use prost::Message;", &[1]),
+        (
+            "src/transport/http/mod.rs",
+            "use prometheus::Encoder;",
+            &[1],
+        ),
     ];
     for (path, text, expected) in cases {
         assert_eq!(lines_of(path, text), *expected, "{path}: {text}");
@@ -145,6 +156,20 @@ fn a_file_of_no_layer_is_found() {
 }
 
 #[test]
+fn a_map_that_differs_from_the_layers_is_found() {
+    let found = |text: &str| map(&Repository::of(&[(MAP, text)])).len();
+    let all = format!("cmd       ──► everything\n{}\n", drawn().join("\n"));
+    assert_eq!(found(&all), 0);
+    assert_eq!(found(&all.replace("port      ──► domain\n", "")), 1);
+    assert_eq!(found(&format!("{all}cache     ──► domain\n")), 1);
+    assert_eq!(
+        found(&all.replace("port      ──► domain", "port      ──► store")),
+        2
+    );
+    assert_eq!(found(""), LAYERS.len());
+}
+
+#[test]
 fn sql_outside_the_stores_is_found() {
     let sql = "//! x\nconst A: &str = \"SELECT 1\";";
     let upsert = "const A: &str = r#\"\nINSERT INTO a\"#;";
@@ -163,10 +188,10 @@ fn sql_outside_the_stores_is_found() {
 }
 
 #[test]
-fn ignored_and_sleeping_tests_are_found() {
+fn ignored_and_blocking_tests_are_found() {
     let found = |text: &str| {
         let repository = Repository::of(&[("tests/it/main.rs", text)]);
-        switched_off_or_sleeping(&repository).len()
+        switched_off_or_blocking(&repository).len()
     };
     assert_eq!(found("#[test]\n#[ignore]\nfn a() {}"), 1);
     assert_eq!(found("#[ignore = \"slow\"] fn a() {}"), 1);

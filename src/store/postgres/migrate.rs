@@ -6,7 +6,7 @@ use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnection, PgDatabaseError};
 
 use super::error::{Access, Failure, classify};
-use super::{row, session, sql};
+use super::{row, session, settings, sql};
 use crate::port::store::StoreError;
 
 /// The version that this program works with.
@@ -112,7 +112,12 @@ async fn connect(url: &str) -> Result<PgConnection, StoreError> {
     let options = session::parse(url)?;
     let options = options.options([("statement_timeout", "0"), ("lock_timeout", "0")]);
     let connected = PgConnection::connect_with(&options).await;
-    connected.map_err(|error| classify(&error, Access::Read).told(false))
+    let connection = connected.map_err(|error| classify(&error, Access::Read).told(false))?;
+    // A server that hides its version is judged when it is used.
+    if let Some(version) = connection.server_version_num() {
+        settings::judge_version(&format!("{}.{}", version / 10_000, version % 10_000))?;
+    }
+    Ok(connection)
 }
 
 async fn version(connection: &mut PgConnection) -> Result<i64, StoreError> {

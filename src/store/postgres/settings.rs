@@ -8,6 +8,8 @@ use super::error::{Failure, POOLER};
 use crate::domain::time::Timestamp;
 use crate::port::store::StoreError;
 
+/// The oldest server that the tests run on.
+const SERVER_MAJOR_MIN: u32 = 15;
 const ISOLATION: &str = "read committed";
 
 /// The limits that a session is asked to keep.
@@ -35,6 +37,19 @@ impl Asked {
 /// Whole milliseconds, at least one: zero would mean no limit at all.
 fn millis(span: Duration) -> String {
     span.as_millis().max(1).to_string()
+}
+
+/// Refuses a server that is too old. The number that counts is the 15 of `15.8 (Debian …)` and the
+/// 18 of `18beta1`.
+pub(super) fn judge_version(version: &str) -> Result<(), StoreError> {
+    let digits = version.split(|next: char| !next.is_ascii_digit()).next();
+    let major: Option<u32> = digits.and_then(|digits| digits.parse().ok());
+    if major.is_some_and(|major| major >= SERVER_MAJOR_MIN) {
+        return Ok(());
+    }
+    Err(StoreError::Unusable(format!(
+        "the server is Postgres {version}, and {SERVER_MAJOR_MIN} or newer is needed: upgrade it"
+    )))
 }
 
 /// What the session really got, by name.
@@ -74,6 +89,7 @@ impl Settings {
 
     /// Whether the session may be used.
     pub(super) fn judge(&self, asked: &Asked) -> Result<(), Failure> {
+        judge_version(self.get("server_version"))?;
         if self.get("pg_is_in_recovery") != "false" {
             return Err(Failure::unreachable("the server is a standby"));
         }
@@ -121,6 +137,7 @@ mod tests {
 
     fn judged_with(name: &str, setting: &str) -> Result<(), StoreError> {
         let good = [
+            ("server_version", "15.8 (Debian 15.8-0+deb12u1)"),
             ("pg_is_in_recovery", "false"),
             ("transaction_read_only", "off"),
             ("transaction_isolation", "read committed"),
@@ -142,6 +159,20 @@ mod tests {
     #[test]
     fn a_session_that_got_what_was_asked_is_used() {
         judged_with("fsync", "on").unwrap();
+    }
+
+    #[test]
+    fn a_server_is_used_from_version_15_on() {
+        for version in ["15.0", "18beta1", "18.3", "100.1"] {
+            judged_with("server_version", version).unwrap();
+        }
+        for version in ["14.22 (Debian 14.22-1)", "9.6.24", ""] {
+            let Err(StoreError::Unusable(text)) = judged_with("server_version", version) else {
+                panic!("{version} was accepted");
+            };
+            assert!(text.contains("15 or newer"), "{text}");
+            assert!(text.contains(version), "{text}");
+        }
     }
 
     #[test]
