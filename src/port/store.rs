@@ -1,6 +1,8 @@
 //! The one interface between the services and a store. Every store passes the same conformance
 //! suite (`testkit::conformance`), decorated or not.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use crate::domain::command::{Answer, Command};
@@ -26,7 +28,16 @@ pub trait Store: std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// See [`StoreError`]. Repeating the same command is always safe.
-    async fn apply(&self, command: Command) -> Result<Answer, StoreError>;
+    async fn carry_out(&self, command: Command) -> Result<Applied, StoreError>;
+
+    /// The same, for who wants the answer alone.
+    ///
+    /// # Errors
+    ///
+    /// See [`StoreError`]. Repeating the same command is always safe.
+    async fn apply(&self, command: Command) -> Result<Answer, StoreError> {
+        Ok(self.carry_out(command).await?.answer)
+    }
 
     /// Reads records as they are stored, all at one moment. Confers nothing.
     ///
@@ -92,6 +103,24 @@ pub trait Store: std::fmt::Debug + Send + Sync + 'static {
     ///
     /// Why it is not ready, in words for an operator.
     async fn check(&self) -> Result<Health, StoreError>;
+}
+
+/// What [`Store::carry_out`] came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Applied {
+    /// The answer to the command.
+    pub answer: Answer,
+    /// What then stood there; `None`: nothing, or the store cannot tell.
+    pub stands: Option<Stands>,
+}
+
+/// A record as it was read or written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stands {
+    /// The record.
+    pub record: Arc<Record>,
+    /// The database's clock, not later than when the record was read, or its write committed.
+    pub seen_at: Timestamp,
 }
 
 /// What [`Store::read`] found.

@@ -126,11 +126,11 @@ impl Gate {
         command: Command,
     ) -> Result<Answer, ServiceError> {
         let (name, key) = (command.name(), command.key().clone());
-        let answer = self.by_deadline(call, self.store.apply(command)).await;
-        match answer {
-            Ok(answer) => {
+        let applied = self.by_deadline(call, self.store.carry_out(command)).await;
+        match applied {
+            Ok(applied) => {
                 self.waiters.look(&key);
-                Ok(answer)
+                Ok(applied.answer)
             }
             Err(error) => {
                 tracing::warn!(operation = name, record = ?key, %error, "the store did not answer");

@@ -2,11 +2,11 @@
 //! what the others must do. It forgets everything when it is dropped.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
-use crate::domain::command::{Answer, Command};
+use crate::domain::command::Command;
 use crate::domain::decision::{Moment, Sweep, decide, decide_sweep};
 use crate::domain::key::{KeyDigest, RecordKey};
 use crate::domain::namespace::Namespace;
@@ -14,7 +14,7 @@ use crate::domain::record::{Fence, Record};
 use crate::domain::time::{Timestamp, micros};
 use crate::domain::token::TokenSecrets;
 use crate::port::clock::Clock;
-use crate::port::store::{AuditEntry, Health, Reading, Store, StoreError, Swept};
+use crate::port::store::{Applied, AuditEntry, Health, Reading, Stands, Store, StoreError, Swept};
 
 /// A store in memory.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub struct MemoryStore {
 
 #[derive(Debug, Default)]
 struct Tables {
-    records: BTreeMap<KeyDigest, Record>,
+    records: BTreeMap<KeyDigest, Arc<Record>>,
     namespaces: BTreeMap<String, Namespace>,
     audit: Vec<(KeyDigest, AuditEntry)>,
     secrets: Option<TokenSecrets>,
@@ -61,7 +61,7 @@ impl MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn apply(&self, command: Command) -> Result<Answer, StoreError> {
+    async fn carry_out(&self, command: Command) -> Result<Applied, StoreError> {
         let digest = command.key().digest();
         let mut tables = self.tables();
         let next_fence = Fence::new(tables.last_fence + 1);
@@ -69,10 +69,12 @@ impl Store for MemoryStore {
             now: self.now(),
             next_fence,
         };
-        let decision = decide(&command, tables.records.get(&digest), moment);
-        if let Some(record) = decision.write {
+        let stored = tables.records.get(&digest).cloned();
+        let decision = decide(&command, stored.as_deref(), moment);
+        let written: Option<Arc<Record>> = decision.write.map(Arc::from);
+        if let Some(record) = &written {
             tables.last_fence = tables.last_fence.max(record.fence.get());
-            tables.records.insert(digest, *record);
+            tables.records.insert(digest, Arc::clone(record));
         }
         if let Some(audit) = decision.audit {
             let id = i64::try_from(tables.audit.len())
@@ -80,12 +82,24 @@ impl Store for MemoryStore {
                 .saturating_add(1);
             tables.audit.push((digest, AuditEntry { id, audit }));
         }
-        Ok(decision.answer)
+        let stands = written.or(stored).map(|record| Stands {
+            record,
+            seen_at: moment.now,
+        });
+        Ok(Applied {
+            answer: decision.answer,
+            stands,
+        })
     }
 
     async fn read(&self, keys: Vec<RecordKey>) -> Result<Reading, StoreError> {
         let tables = self.tables();
-        let read = |key: &RecordKey| Ok(tables.records.get(&key.digest()).cloned());
+        let read = |key: &RecordKey| {
+            Ok(tables
+                .records
+                .get(&key.digest())
+                .map(|record| record.as_ref().clone()))
+        };
         Ok(Reading {
             now: self.now(),
             records: keys.iter().map(read).collect(),
@@ -95,7 +109,7 @@ impl Store for MemoryStore {
     async fn sweep(&self, batch: u32) -> Result<Swept, StoreError> {
         let now = self.now();
         let mut tables = self.tables();
-        let due = |(digest, record): (&KeyDigest, &Record)| {
+        let due = |(digest, record): (&KeyDigest, &Arc<Record>)| {
             decide_sweep(record, now).map(|sweep| (*digest, sweep))
         };
         let limit = usize::try_from(batch).unwrap_or(usize::MAX);
@@ -104,7 +118,7 @@ impl Store for MemoryStore {
         for (digest, sweep) in due {
             match sweep {
                 Sweep::Bury(record) => {
-                    tables.records.insert(digest, *record);
+                    tables.records.insert(digest, Arc::from(record));
                     swept.buried += 1;
                 }
                 Sweep::Delete => {

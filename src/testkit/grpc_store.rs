@@ -25,7 +25,7 @@ use crate::domain::policy::{Policy, Terms};
 use crate::domain::record::StateName;
 use crate::domain::token::TokenSecrets;
 use crate::port::clock::{Clock, ManualClock};
-use crate::port::store::{AuditEntry, Health, Reading, Store, StoreError, Swept};
+use crate::port::store::{Applied, AuditEntry, Health, Reading, Store, StoreError, Swept};
 use crate::proto::v1 as pb;
 use crate::store::memory::MemoryStore;
 use crate::transport::grpc::convert::policy::policy_message;
@@ -167,9 +167,8 @@ impl GrpcStore {
     }
 }
 
-#[async_trait]
-impl Store for GrpcStore {
-    async fn apply(&self, command: Command) -> Result<Answer, StoreError> {
+impl GrpcStore {
+    async fn ask(&self, command: Command) -> Result<Answer, StoreError> {
         let secrets = self.token_secrets().await?;
         let identity = command.key().digest();
         let issue = |token| secrets.issue(&identity, token);
@@ -216,6 +215,16 @@ impl Store for GrpcStore {
                 Ok(Answer::Resolve(self.person(c.key, told).await?))
             }
         }
+    }
+}
+
+#[async_trait]
+impl Store for GrpcStore {
+    async fn carry_out(&self, command: Command) -> Result<Applied, StoreError> {
+        Ok(Applied {
+            answer: self.ask(command).await?,
+            stands: None,
+        })
     }
 
     async fn read(&self, keys: Vec<RecordKey>) -> Result<Reading, StoreError> {
@@ -265,7 +274,7 @@ impl Behind {
 
 #[async_trait]
 impl Store for Behind {
-    async fn apply(&self, command: Command) -> Result<Answer, StoreError> {
+    async fn carry_out(&self, command: Command) -> Result<Applied, StoreError> {
         let reported = match &command {
             Command::Complete(complete) => Some((command.key().digest(), complete.outcome.digest)),
             _ => None,
@@ -277,15 +286,15 @@ impl Store for Behind {
         if expire.is_some() && *self.expired.lock().expect("not poisoned") == expire {
             return Err(StoreError::Unavailable("lost".to_owned()));
         }
-        let answer = self.store.apply(command).await?;
-        if matches!(answer, Answer::Expire(Ok(_))) {
+        let applied = self.store.carry_out(command).await?;
+        if matches!(applied.answer, Answer::Expire(Ok(_))) {
             *self.expired.lock().expect("not poisoned") = expire;
         }
-        if let (Some(reported), Answer::Complete(completed)) = (reported, &answer) {
+        if let (Some(reported), Answer::Complete(completed)) = (reported, &applied.answer) {
             let mut diverges = self.diverges.lock().expect("not poisoned");
             diverges.insert(reported, completed.diverges);
         }
-        Ok(answer)
+        Ok(applied)
     }
 
     async fn read(&self, keys: Vec<RecordKey>) -> Result<Reading, StoreError> {

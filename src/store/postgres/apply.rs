@@ -82,9 +82,9 @@ async fn grant(session: &mut Session, known: &Known, works: &mut [Work]) -> Resu
     for work in works {
         match moments.get(&work.digest) {
             Some(moment) => {
-                let mut judgement = work.judge(None, *moment);
-                if let Some(record) = judgement.write.take() {
-                    known.wrote(work.digest, record);
+                let judgement = work.judge(None, *moment);
+                if let Some(record) = &judgement.write {
+                    known.wrote(work.digest, Arc::clone(record));
                 }
                 work.tell(judgement);
                 work.is_there = true;
@@ -102,8 +102,21 @@ struct Write {
     judged: Arc<Record>,
     /// The moment, where it is only a guess.
     guessed_at: Option<Timestamp>,
-    record: Box<Record>,
+    record: Arc<Record>,
     judgement: Judgement,
+}
+
+impl Write {
+    /// `None`: the judgement writes nothing, or what it writes is new.
+    fn of(of: usize, judgement: Judgement, guessed_at: Option<Timestamp>) -> Option<Self> {
+        Some(Self {
+            of,
+            judged: Arc::clone(judgement.stored.as_ref()?),
+            guessed_at,
+            record: Arc::clone(judgement.write.as_ref()?),
+            judgement,
+        })
+    }
 }
 
 /// Judges the keys and writes what was decided.
@@ -161,16 +174,8 @@ fn guess(session: &Session, known: &Known, works: &[Work]) -> Vec<Write> {
         let Some(judged) = known.held(&work.digest) else {
             continue;
         };
-        let mut judgement = work.judge(Some(&judged), moment);
-        if let Some(record) = judgement.write.take() {
-            writes.push(Write {
-                of,
-                judged,
-                guessed_at: Some(now),
-                record,
-                judgement,
-            });
-        }
+        let judgement = work.judge(Some(judged), moment);
+        writes.extend(Write::of(of, judgement, Some(now)));
     }
     writes
 }
@@ -204,7 +209,7 @@ async fn load(
         let work = &mut works[of];
         let stored = match row::record(row, Payload::Read)? {
             None => None,
-            Some((_, Ok(record))) if work.is_on(&record.key) => Some(record),
+            Some((_, Ok(record))) if work.is_on(&record.key) => Some(Arc::new(record)),
             Some((_, Ok(_))) => {
                 work.give_up(&shared_digest(&work.digest));
                 continue;
@@ -214,19 +219,15 @@ async fn load(
                 continue;
             }
         };
-        let mut judgement = work.judge(stored.as_ref(), moment);
         work.is_there = stored.is_some();
-        match (judgement.write.take(), stored) {
-            (None, _) => work.tell(judgement),
+        let judgement = work.judge(stored, moment);
+        if judgement.write.is_none() {
+            work.tell(judgement);
+        } else if work.is_there {
+            writes.extend(Write::of(of, judgement, None));
+        } else {
             // A new key after all: only the INSERT may grant it.
-            (Some(_), None) => work.tell_what_was_read(judgement),
-            (Some(record), Some(judged)) => writes.push(Write {
-                of,
-                judged: Arc::new(judged),
-                guessed_at: None,
-                record,
-                judgement,
-            }),
+            work.tell_what_was_read(judgement);
         }
     }
     Ok(writes)

@@ -30,9 +30,9 @@ impl Known {
     }
 
     /// A record as it was just written.
-    pub(super) fn wrote(&self, digest: KeyDigest, record: Box<Record>) {
+    pub(super) fn wrote(&self, digest: KeyDigest, record: Arc<Record>) {
         if record.hold().is_some() {
-            self.held.insert(digest, Arc::from(record));
+            self.held.insert(digest, record);
         } else {
             self.held.invalidate(&digest);
         }

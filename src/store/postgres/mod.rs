@@ -30,12 +30,12 @@ use self::job::{Job, Pending};
 use self::known::Known;
 use self::session::Target;
 use self::worker::Shared;
-use crate::domain::command::{Answer, Command};
+use crate::domain::command::Command;
 use crate::domain::key::RecordKey;
 use crate::domain::namespace::Namespace;
 use crate::domain::token::TokenSecrets;
 use crate::port::clock::Clock;
-use crate::port::store::{AuditEntry, Health, Reading, Store, StoreError, Swept};
+use crate::port::store::{Applied, AuditEntry, Health, Reading, Store, StoreError, Swept};
 use crate::store::queue::Queue;
 
 /// Where the database is and how long it is waited for.
@@ -155,7 +155,7 @@ impl Drop for PostgresStore {
 
 #[async_trait]
 impl Store for PostgresStore {
-    async fn apply(&self, command: Command) -> Result<Answer, StoreError> {
+    async fn carry_out(&self, command: Command) -> Result<Applied, StoreError> {
         self.queue.apply(command, self.retry_for).await
     }
 

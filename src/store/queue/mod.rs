@@ -19,8 +19,8 @@ pub(super) use self::work::{Judgement, Work};
 
 use self::lanes::{Lanes, Next};
 use self::work::Pending;
-use crate::domain::command::{Answer, Command};
-use crate::port::store::StoreError;
+use crate::domain::command::Command;
+use crate::port::store::{Applied, StoreError};
 
 /// The commands by lane, and an engine's other jobs.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl<J> Queue<J> {
         &self,
         command: Command,
         retry_for: Duration,
-    ) -> Result<Answer, StoreError> {
+    ) -> Result<Applied, StoreError> {
         let (pending, answer) = Pending::new(command, Instant::now() + retry_for);
         self.push(|lanes| lanes.add(pending))?;
         let broke_off = || StoreError::OutcomeUnknown("the operation broke off".to_owned());

@@ -11,7 +11,7 @@ use crate::domain::policy::Terms;
 use crate::domain::record::{Fence, Generation, RequestId};
 use crate::domain::token::Token;
 
-type Asked = tokio::task::JoinHandle<Result<Answer, StoreError>>;
+type Asked = tokio::task::JoinHandle<Result<Applied, StoreError>>;
 
 fn queue() -> Arc<Queue<&'static str>> {
     Arc::new(Queue::new())

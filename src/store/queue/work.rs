@@ -2,6 +2,7 @@
 //! and at most one of them writes at a time.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -11,14 +12,15 @@ use crate::domain::command::{Answer, Command};
 use crate::domain::decision::{Audit, Moment, decide};
 use crate::domain::key::{KeyDigest, RecordKey};
 use crate::domain::record::Record;
-use crate::port::store::StoreError;
+use crate::domain::time::Timestamp;
+use crate::port::store::{Applied, Stands, StoreError};
 
 /// A command, until when it is worth an answer, and who waits for that.
 #[derive(Debug)]
 pub(in crate::store) struct Pending {
     pub(in crate::store) command: Command,
     deadline: Instant,
-    reply: oneshot::Sender<Result<Answer, StoreError>>,
+    reply: oneshot::Sender<Result<Applied, StoreError>>,
     /// How often it was tried.
     tries: u32,
     /// A try broke off and may have written.
@@ -29,7 +31,7 @@ impl Pending {
     pub(super) fn new(
         command: Command,
         deadline: Instant,
-    ) -> (Self, oneshot::Receiver<Result<Answer, StoreError>>) {
+    ) -> (Self, oneshot::Receiver<Result<Applied, StoreError>>) {
         let (reply, answer) = oneshot::channel();
         let pending = Self {
             command,
@@ -49,7 +51,7 @@ impl Pending {
     }
 
     /// Answers. The caller may have gone; what was done stands all the same.
-    fn tell(self, answer: Result<Answer, StoreError>) {
+    fn tell(self, answer: Result<Applied, StoreError>) {
         drop(self.reply.send(answer));
     }
 
@@ -91,8 +93,11 @@ pub(in crate::store) struct Judgement {
     answers: Vec<Answer>,
     /// How many of the answers stand without it.
     read: usize,
-    /// The record as it must be stored in place of the one that was judged.
-    pub(in crate::store) write: Option<Box<Record>>,
+    /// What was judged, and when.
+    pub(in crate::store) stored: Option<Arc<Record>>,
+    now: Timestamp,
+    /// The record as it must be stored in place of that.
+    pub(in crate::store) write: Option<Arc<Record>>,
     /// What goes into the audit trail with it.
     pub(in crate::store) audit: Option<Audit>,
 }
@@ -120,21 +125,23 @@ impl Work {
     }
 
     /// Judges the commands until a second one would write.
-    pub(in crate::store) fn judge(&self, stored: Option<&Record>, moment: Moment) -> Judgement {
+    pub(in crate::store) fn judge(&self, stored: Option<Arc<Record>>, moment: Moment) -> Judgement {
         let mut judgement = Judgement {
             answers: Vec::with_capacity(self.commands.len()),
             read: 0,
+            stored,
+            now: moment.now,
             write: None,
             audit: None,
         };
         for pending in &self.commands {
-            let record = judgement.write.as_deref().or(stored);
+            let record = judgement.write.as_deref().or(judgement.stored.as_deref());
             let decision = decide(&pending.command, record, moment);
             if decision.write.is_some() {
                 if judgement.write.is_some() {
                     break;
                 }
-                judgement.write = decision.write;
+                judgement.write = decision.write.map(Arc::from);
                 judgement.audit = decision.audit;
             }
             judgement.answers.push(decision.answer);
@@ -153,9 +160,15 @@ impl Work {
 
     /// Tells the answers of a judgement whose write, if it has one, is done.
     pub(in crate::store) fn tell(&mut self, judgement: Judgement) {
-        for answer in judgement.answers {
+        for (at, answer) in judgement.answers.into_iter().enumerate() {
+            let written = judgement.write.as_ref().filter(|_| at >= judgement.read);
+            let record = written.or(judgement.stored.as_ref());
+            let stands = record.map(|record| Stands {
+                record: Arc::clone(record),
+                seen_at: judgement.now,
+            });
             if let Some(pending) = self.commands.pop_front() {
-                pending.tell(Ok(answer));
+                pending.tell(Ok(Applied { answer, stands }));
             }
         }
     }

@@ -23,13 +23,13 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use self::worker::{Job, Worker};
 use self::writer::Writer;
-use crate::domain::command::{Answer, Command};
+use crate::domain::command::Command;
 use crate::domain::key::RecordKey;
 use crate::domain::namespace::Namespace;
 use crate::domain::time::Timestamp;
 use crate::domain::token::TokenSecrets;
 use crate::port::clock::Clock;
-use crate::port::store::{AuditEntry, Health, Reading, Store, StoreError, Swept};
+use crate::port::store::{Applied, AuditEntry, Health, Reading, Store, StoreError, Swept};
 use crate::store::queue::Taken;
 
 /// A store in one file.
@@ -92,7 +92,7 @@ impl SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn apply(&self, command: Command) -> Result<Answer, StoreError> {
+    async fn carry_out(&self, command: Command) -> Result<Applied, StoreError> {
         // Nothing is tried again but what failed beside another.
         self.writer.queue.apply(command, Duration::ZERO).await
     }

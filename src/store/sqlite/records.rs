@@ -1,6 +1,8 @@
 //! Records and their audit trail, inside a transaction that its caller has begun. In the writer's,
 //! nothing can come between what is judged and what is written.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::row::{self, Judged};
@@ -27,7 +29,7 @@ pub(super) fn judge(
     let mut judgements = Vec::with_capacity(works.len());
     for work in works {
         let judgement = match load(connection, work) {
-            Ok(stored) => judge_one(connection, work, stored.as_ref(), &mut moment)?,
+            Ok(stored) => judge_one(connection, work, stored, &mut moment)?,
             Err(corrupt @ StoreError::Corrupt(_)) => {
                 judgements.push(Err(corrupt));
                 continue;
@@ -45,12 +47,12 @@ pub(super) fn judge(
 fn judge_one(
     connection: &Connection,
     work: &Work,
-    stored: Option<&Record>,
+    stored: Option<Record>,
     moment: &mut Moment,
 ) -> Result<Judgement, StoreError> {
-    let judgement = work.judge(stored, *moment);
+    let judgement = work.judge(stored.map(Arc::new), *moment);
     if let Some(record) = &judgement.write {
-        write(connection, stored, record)?;
+        write(connection, judgement.stored.as_deref(), record)?;
         if record.fence == moment.next_fence {
             moment.next_fence = Fence::new(record.fence.get() + 1);
         }

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::*;
-use crate::domain::command::{Reserve, ReserveVerdict};
+use crate::domain::command::{Answer, Reserve, ReserveVerdict};
 use crate::domain::policy::Terms;
 use crate::domain::record::RequestId;
 

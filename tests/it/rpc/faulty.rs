@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use oncegate::domain::command::{Answer, Command};
+use oncegate::domain::command::Command;
 use oncegate::domain::key::RecordKey;
 use oncegate::domain::namespace::Namespace;
 use oncegate::domain::token::TokenSecrets;
 use oncegate::port::clock::Clock;
-use oncegate::port::store::{AuditEntry, Health, Reading, Store, StoreError, Swept};
+use oncegate::port::store::{Applied, AuditEntry, Health, Reading, Store, StoreError, Swept};
 use oncegate::store::memory::MemoryStore;
 use tokio::sync::Semaphore;
 
@@ -65,9 +65,9 @@ impl Faulty {
 
 #[async_trait]
 impl Store for Faulty {
-    async fn apply(&self, command: Command) -> Result<Answer, StoreError> {
+    async fn carry_out(&self, command: Command) -> Result<Applied, StoreError> {
         self.pass().await?;
-        self.inner.apply(command).await
+        self.inner.carry_out(command).await
     }
 
     async fn read(&self, keys: Vec<RecordKey>) -> Result<Reading, StoreError> {
