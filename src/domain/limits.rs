@@ -40,6 +40,8 @@ pub const BATCH_ITEMS_MAX: usize = 1000;
 pub const BATCH_ANSWER_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// Bytes of one message that the server takes.
 pub const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// The largest answer: a single record with everything in it.
+pub const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The largest payload that a namespace may allow, in bytes.
 pub const PAYLOAD_BYTES_CAP: u64 = 1024 * 1024;
 /// Environments of one namespace.

@@ -140,20 +140,24 @@ impl Outcome {
             }
         }
         if !left_out.is_empty() {
-            let reason = left_out.join("; ");
-            self.omitted = Some(match self.omitted.take() {
-                Some(own) => PayloadOmitted {
-                    reason: format!("{}; {reason}", own.reason),
-                    ..own
-                },
-                None => PayloadOmitted {
-                    reason,
-                    size_bytes: size,
-                    sha256,
-                },
-            });
+            self.leave_out(&left_out.join("; "), size, sha256);
         }
         self
+    }
+
+    /// Says that something was left out, beside what was left out before.
+    fn leave_out(&mut self, reason: &str, size_bytes: u64, sha256: [u8; 32]) {
+        self.omitted = Some(match self.omitted.take() {
+            Some(own) => PayloadOmitted {
+                reason: format!("{}; {reason}", own.reason),
+                ..own
+            },
+            None => PayloadOmitted {
+                reason: reason.to_owned(),
+                size_bytes,
+                sha256,
+            },
+        });
     }
 
     /// The form in which an outcome that was not used is kept as evidence.
@@ -167,11 +171,7 @@ impl Outcome {
                 limits::EVIDENCE_PAYLOAD_BYTES_MAX
             );
             evidence.payload = Vec::new();
-            evidence.omitted = Some(PayloadOmitted {
-                reason,
-                size_bytes,
-                sha256,
-            });
+            evidence.leave_out(&reason, size_bytes, sha256);
         }
         evidence
     }

@@ -25,7 +25,7 @@ pub fn decide_complete(
     };
     let record = record.into_owned();
     if record.generation != request.token.generation {
-        return of_another_life(record, request, moment.now);
+        return of_another_generation(record, request, moment.now);
     }
     let newest = is_newest(&record, &request.token);
     match &record.state {
@@ -48,9 +48,8 @@ pub fn decide_complete(
 /// Nobody had decided yet: the outcome sent becomes the record's.
 fn used(mut record: Record, request: &Complete, now: Timestamp) -> Decision<Completed> {
     let current = is_newest(&record, &request.token);
-    let effect_ids = record.effect_ids.len();
     let other_outcome = is_another(&record, request.outcome.digest);
-    complete_with(
+    let other_effect = complete_with(
         &mut record,
         &request.outcome,
         request.token.fence,
@@ -62,7 +61,6 @@ fn used(mut record: Record, request: &Complete, now: Timestamp) -> Decision<Comp
     } else {
         CompleteVerdict::Superseded
     };
-    let other_effect = effect_ids > 0 && record.effect_ids.len() > effect_ids;
     let diverges = other_outcome || other_effect;
     let answer = Completed {
         outcome_used: true,
@@ -76,7 +74,7 @@ fn used(mut record: Record, request: &Complete, now: Timestamp) -> Decision<Comp
 fn is_another(record: &Record, digest: OutcomeDigest) -> bool {
     let kept = record.kept.iter().map(|kept| &kept.outcome);
     let attempts = record.attempts.iter();
-    let own = attempts.filter(|attempt| record.is_of_this_life(attempt.fence));
+    let own = attempts.filter(|attempt| record.is_of_this_generation(attempt.fence));
     let late = own.flat_map(|attempt| &attempt.late_outcomes);
     kept.chain(late).any(|outcome| outcome.digest != digest)
 }
@@ -128,12 +126,15 @@ fn decided(
     decision
 }
 
-/// The token is of an earlier life of the key. What that life recorded, or was told before, is no
-/// news; anything else is an effect that nobody knew of.
-fn of_another_life(record: Record, request: &Complete, now: Timestamp) -> Decision<Completed> {
+/// The token is of an earlier generation. What that one recorded, or was told before, is no news; anything else is an effect that nobody knew of.
+fn of_another_generation(
+    record: Record,
+    request: &Complete,
+    now: Timestamp,
+) -> Decision<Completed> {
     let digest = request.outcome.digest;
     let attempts = record.attempts.iter();
-    let earlier = attempts.filter(|attempt| !record.is_of_this_life(attempt.fence));
+    let earlier = attempts.filter(|attempt| !record.is_of_this_generation(attempt.fence));
     let mut reported = earlier.flat_map(|attempt| {
         let late = attempt.late_outcomes.iter().map(|late| late.digest);
         attempt.recorded.into_iter().chain(late)
@@ -153,13 +154,13 @@ fn too_late(
     now: Timestamp,
 ) -> Decision<Completed> {
     let before = record.clone();
-    let this_life = record.generation == request.token.generation;
+    let this_generation = record.generation == request.token.generation;
     let evidence = request
         .outcome
         .clone()
         .kept_under(&record.terms)
         .as_evidence();
-    let another_effect = this_life && record.add_effect_id(&evidence.effect_id);
+    let another_effect = this_generation && record.add_effect_id(&evidence.effect_id);
     let attempt = record.ended_attempt(request.token.fence, now);
     let known = attempt
         .late_outcomes

@@ -212,14 +212,15 @@ fn is_newest(record: &Record, token: &Token) -> bool {
     record.generation == token.generation && record.fence == token.fence
 }
 
-/// Makes `outcome` the record's outcome. The only way into COMPLETED.
+/// Makes `outcome` the record's outcome. The only way into COMPLETED. Answers whether another effect
+/// id was known.
 fn complete_with(
     record: &mut Record,
     outcome: &Outcome,
     fence: Fence,
     retention: Option<std::time::Duration>,
     now: Timestamp,
-) {
+) -> bool {
     let own = record.fence == fence;
     let end = if own {
         AttemptEnd::Completed
@@ -234,7 +235,7 @@ fn complete_with(
         reporter.attempt
     });
     let outcome = outcome.clone().kept_under(&record.terms);
-    record.add_effect_id(&outcome.effect_id);
+    let another_effect = record.add_effect_id(&outcome.effect_id);
     record.kept = None;
     record.reexecution_approved = false;
     let retained_until = now.plus(record.terms.retention_of(retention));
@@ -245,6 +246,7 @@ fn complete_with(
         completed_at: now,
         retained_until,
     });
+    another_effect
 }
 
 /// Leaves RUNNING without an outcome of the holder's own. If a late outcome was kept meanwhile, it

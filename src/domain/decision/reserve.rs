@@ -222,7 +222,7 @@ fn occupied(mut record: Record, request: &Reserve, moment: Moment) -> Decision<R
 
 /// A repeated request gets its own reservation back: same fence, lease renewed.
 fn give_back(mut record: Record, request: &Reserve, now: Timestamp) -> Decision<Reserved> {
-    let started_at = record.reserved_at;
+    let started_at = record.hold().map_or(now, |hold| hold.started_at);
     let end = lease_end(request.lease, &record, started_at, now);
     if let RecordState::Running(hold) | RecordState::Recovering(Some(hold)) = &mut record.state {
         hold.lease_expires_at = hold.lease_expires_at.max(end);

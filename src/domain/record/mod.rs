@@ -22,7 +22,7 @@ pub use state::{
 pub struct Record {
     /// The identity.
     pub key: RecordKey,
-    /// The key's present life.
+    /// The present one.
     pub generation: Generation,
     /// The newest reservation's fence.
     pub fence: Fence,
@@ -137,8 +137,8 @@ impl Record {
         })
     }
 
-    /// Whether a fence was given in the key's present life: its generation is its first fence.
-    pub(in crate::domain) fn is_of_this_life(&self, fence: Fence) -> bool {
+    /// Whether a fence was given in the present generation, which is named by its first fence.
+    pub(in crate::domain) fn is_of_this_generation(&self, fence: Fence) -> bool {
         fence.get() >= self.generation.get()
     }
 
@@ -166,15 +166,15 @@ impl Record {
         self.keep_attempt(attempt);
     }
 
-    /// The ended attempt of that fence. One that is not kept any more, or that belongs to a life of
-    /// the key of which nothing is left, is entered anew with the little that is known.
+    /// The ended attempt of that fence. One that is not kept any more, or that belongs to a
+    /// generation of which nothing is left, is entered anew with the little that is known.
     pub(in crate::domain) fn ended_attempt(&mut self, fence: Fence, at: Timestamp) -> &mut Attempt {
         let known = |attempt: &Attempt| attempt.fence == fence;
         if !self.attempts.iter().any(known) {
             self.keep_attempt(Attempt {
                 attempt: 0,
                 fence,
-                rerun: if self.is_of_this_life(fence) {
+                rerun: if self.is_of_this_generation(fence) {
                     self.rerun
                 } else {
                     0

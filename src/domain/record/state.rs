@@ -211,7 +211,7 @@ pub struct Attempt {
     pub attempt: u32,
     /// Its fence.
     pub fence: Fence,
-    /// The key's life that it belongs to.
+    /// How often the key had been opened again by then.
     pub rerun: u32,
     /// Who it was.
     pub holder: String,

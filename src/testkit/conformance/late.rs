@@ -252,7 +252,7 @@ pub async fn an_outcome_after_a_person_said_nothing_happened_is_used(scene: Scen
     assert_eq!(replayed(&scene, "k").await, outcome("late"));
 }
 
-/// A key's present life, opened again by a person, and the token of its earlier one.
+/// The tokens of an earlier generation and of the one that a person opened.
 async fn reopened(scene: &Scene) -> (Held, Held) {
     let old = scene.completed("k").await;
     scene.expire("k", true).await.expect("it is completed");
@@ -267,7 +267,7 @@ async fn evidence(scene: &Scene, held: &Held) -> Vec<Outcome> {
     own.map_or_else(Vec::new, |own| own.late_outcomes.clone())
 }
 
-pub async fn an_earlier_lifes_own_outcome_is_no_news(scene: Scene) {
+pub async fn an_earlier_generations_own_outcome_is_no_news(scene: Scene) {
     let (old, new) = reopened(&scene).await;
     let again = scene.complete(&old, outcome("done")).await;
     assert_eq!(again.verdict, CompleteVerdict::Superseded);
@@ -279,7 +279,7 @@ pub async fn an_earlier_lifes_own_outcome_is_no_news(scene: Scene) {
     );
 }
 
-pub async fn another_outcome_of_an_earlier_life_is_kept_and_rings_once(scene: Scene) {
+pub async fn another_outcome_of_an_earlier_generation_is_kept_and_rings_once(scene: Scene) {
     let (old, new) = reopened(&scene).await;
     for rings in [true, false] {
         let late = scene.complete(&old, outcome("another")).await;
@@ -295,7 +295,7 @@ pub async fn another_outcome_of_an_earlier_life_is_kept_and_rings_once(scene: Sc
     assert_eq!(replayed(&scene, "k").await, outcome("second"));
 }
 
-pub async fn a_life_of_which_nothing_is_left_still_leaves_its_evidence(scene: Scene) {
+pub async fn a_generation_of_which_nothing_is_left_still_leaves_its_evidence(scene: Scene) {
     let old = scene.completed("k").await;
     scene.later(secs(365 * 24 * 3_600));
     let new = scene.granted("k").await;

@@ -152,9 +152,9 @@ macro_rules! conformance_suite {
                     an_outcome_of_another_generation_is_never_used,
                     a_tombstone_still_knows_its_outcome,
                     evidence_over_its_limit_is_kept_without_its_payload,
-                    an_earlier_lifes_own_outcome_is_no_news,
-                    another_outcome_of_an_earlier_life_is_kept_and_rings_once,
-                    a_life_of_which_nothing_is_left_still_leaves_its_evidence,
+                    an_earlier_generations_own_outcome_is_no_news,
+                    another_outcome_of_an_earlier_generation_is_kept_and_rings_once,
+                    a_generation_of_which_nothing_is_left_still_leaves_its_evidence,
                     an_outcome_that_meets_a_persons_decision_is_never_lost,
                     an_outcome_after_a_person_said_nothing_happened_is_used;
                 recovery:

@@ -1,9 +1,11 @@
 //! All gRPC services of a server, behind the layers.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
+use prost_reflect::{DescriptorPool, MethodDescriptor};
 use tonic::codec::CompressionEncoding;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
@@ -11,6 +13,7 @@ use tonic_health::server::{HealthReporter, HealthService};
 use tonic_reflection::server::Builder;
 
 use super::handle::Handler;
+use crate::domain::limits;
 use crate::proto::FILE_DESCRIPTOR_SET;
 use crate::proto::v1::admin_service_server::AdminServiceServer;
 use crate::proto::v1::gate_service_server::GateServiceServer;
@@ -18,10 +21,8 @@ use crate::proto::v1::support_service_server::SupportServiceServer;
 use crate::telemetry::metrics::Metrics;
 use crate::transport::layer::auth::{Credentials, authenticate};
 use crate::transport::layer::deadline::{self, DeadlineOptions};
-use crate::transport::layer::{panics, refusals, trace};
-
-/// The largest answer: a single record with everything in it, or a batch's.
-const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+use crate::transport::layer::trace::{self, Followed};
+use crate::transport::layer::{panics, refusals};
 
 /// What the routes of a server are made of.
 #[derive(Debug)]
@@ -53,7 +54,7 @@ pub fn routes(
                 .accept_compressed(CompressionEncoding::Gzip)
                 .send_compressed(CompressionEncoding::Gzip)
                 .max_decoding_message_size(options.message_bytes_max)
-                .max_encoding_message_size(ANSWER_BYTES_MAX)
+                .max_encoding_message_size(limits::ANSWER_BYTES_MAX)
         };
     }
     let health = HealthServer::new(HealthService::from_health_reporter(health))
@@ -73,6 +74,10 @@ pub fn routes(
         let v1alpha = describe().build_v1alpha()?;
         routes = routes.add_service(v1).add_service(v1alpha);
     }
+    let followed = Followed {
+        metrics,
+        methods: Arc::new(paths()?),
+    };
     // The last one added is the outermost.
     Ok(routes
         .into_axum_router()
@@ -80,5 +85,20 @@ pub fn routes(
         .layer(from_fn_with_state(options.credentials, authenticate))
         .layer(from_fn_with_state(options.deadlines, deadline::keep))
         .layer(from_fn(panics::answer))
-        .layer(from_fn_with_state(metrics, trace::follow)))
+        .layer(from_fn_with_state(followed, trace::follow)))
+}
+
+/// Every method that is served, as its path.
+fn paths() -> anyhow::Result<HashSet<String>> {
+    let mut pool = DescriptorPool::decode(FILE_DESCRIPTOR_SET)?;
+    pool.decode_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)?;
+    let methods = pool.services().flat_map(|service| {
+        let methods: Vec<_> = service.methods().collect();
+        methods
+    });
+    let path = |method: MethodDescriptor| {
+        let service = method.parent_service().full_name().to_owned();
+        format!("/{service}/{}", method.name())
+    };
+    Ok(methods.map(path).collect())
 }

@@ -48,11 +48,6 @@ impl Credentials {
         Self(credentials.into())
     }
 
-    /// How many tokens there are.
-    pub fn count(&self) -> usize {
-        self.0.len()
-    }
-
     /// `None`: no credential was given.
     fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
         if self.0.is_empty() {

@@ -1,6 +1,7 @@
 //! The trace that a call belongs to (W3C Trace Context, `traceparent`), its span, and how long it
 //! took.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -17,9 +18,18 @@ use crate::telemetry::metrics::Metrics;
 #[derive(Debug, Clone)]
 pub struct TraceId(pub String);
 
+/// What a call is followed with.
+#[derive(Debug, Clone)]
+pub struct Followed {
+    /// Where it is counted.
+    pub metrics: Arc<Metrics>,
+    /// The paths of the methods that there are.
+    pub methods: Arc<HashSet<String>>,
+}
+
 /// Follows a call from its arrival to its answer.
 pub async fn follow(
-    State(metrics): State<Arc<Metrics>>,
+    State(followed): State<Followed>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -36,13 +46,12 @@ pub async fn follow(
     }
     let response = next.run(request).instrument(span).await;
     let code = Status::from_header_map(response.headers()).map_or(Code::Ok, |s| s.code());
-    // What is not implemented can have any name: one label for all of them.
-    let method = if code == Code::Unimplemented {
-        "other"
-    } else {
-        method.trim_start_matches('/')
+    // Anybody can make up a name: one label for all that are not ours.
+    let method = match followed.methods.get(&method) {
+        Some(method) => method.trim_start_matches('/'),
+        None => "other",
     };
-    metrics.rpc(method, name(code), started.elapsed());
+    followed.metrics.rpc(method, name(code), started.elapsed());
     response
 }
 
