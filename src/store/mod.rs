@@ -1,5 +1,6 @@
 //! The stores: three engines behind one trait, and the one form in which they keep a record.
 
+pub mod cached;
 mod codec;
 mod detail;
 pub mod memory;

@@ -8,6 +8,7 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
 use super::conformance::Fixture;
 use crate::port::clock::{Clock, ManualClock};
+use crate::store::cached::Cached;
 use crate::store::memory::MemoryStore;
 use crate::store::postgres::{PostgresOptions, PostgresStore, migrate};
 use crate::store::sqlite::SqliteStore;
@@ -24,6 +25,24 @@ pub async fn memory(clock: ManualClock) -> Fixture {
     Fixture {
         store,
         keep: Box::new(()),
+    }
+}
+
+/// An empty store in memory, with a replica's memory in front of it.
+pub async fn cached_memory(clock: ManualClock) -> Fixture {
+    cached(memory(clock.clone()).await, clock)
+}
+
+/// An empty store on the newest Postgres that is served, with a replica's memory in front of it.
+pub async fn cached_postgres(clock: ManualClock) -> Fixture {
+    cached(postgres_18(clock.clone()).await, clock)
+}
+
+fn cached(behind: Fixture, clock: ManualClock) -> Fixture {
+    let store = Cached::new(behind.store, Clock::Manual(clock), 1024 * 1024);
+    Fixture {
+        store: Arc::new(store),
+        keep: behind.keep,
     }
 }
 

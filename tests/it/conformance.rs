@@ -4,12 +4,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use oncegate::conformance_suite;
-use oncegate::testkit::databases::{memory, postgres_15, postgres_18, sqlite};
+use oncegate::testkit::databases::{
+    cached_memory, cached_postgres, memory, postgres_15, postgres_18, sqlite,
+};
 use oncegate::testkit::grpc_store::over_grpc;
 
 conformance_suite!(on_memory, memory);
 conformance_suite!(over_the_wire, over_grpc);
 conformance_suite!(on_sqlite, sqlite);
+conformance_suite!(through_a_memory, cached_memory);
+conformance_suite!(through_a_memory_on_postgres, cached_postgres);
 conformance_suite!(on_postgres_15, postgres_15);
 conformance_suite!(on_postgres_18, postgres_18);
 
