@@ -2,12 +2,14 @@
 
 mod auth;
 mod batches;
+mod connections;
 mod drain;
 mod faulty;
 mod input;
 mod input_of_operators;
 mod operators;
 mod store_failures;
+mod two_servers;
 mod verdicts;
 mod waiting;
 mod wire;
