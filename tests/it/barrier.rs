@@ -17,7 +17,6 @@ use crate::client::{Gate, ask, complete, completion, gate, program, reserve};
 use crate::rig::{SERVERS, alone};
 
 const CALLERS: usize = 200;
-const KEYS: usize = 500;
 /// Connections to each server.
 const CHANNELS: usize = 10;
 /// Longer than a debug build takes on a busy machine.
@@ -165,7 +164,7 @@ async fn three_servers_on_postgres_grant_each_key_once() {
         .await
         .expect("an empty database migrates");
     let fleet = fleet(&database.url()).await;
-    let told = race(&fleet, KEYS, false).await;
+    let told = race(&fleet, 500, false).await;
     one_grant_for_each_key(&told);
     none_mismatches(&told);
     let told = race(&fleet, 20, true).await;
@@ -180,7 +179,7 @@ async fn three_servers_on_one_file_grant_each_key_once() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let url = format!("sqlite://{}", folder.path().join("shared.db").display());
     let fleet = fleet(&url).await;
-    let told = race(&fleet, KEYS, false).await;
+    let told = race(&fleet, 300, false).await;
     one_grant_for_each_key(&told);
     none_mismatches(&told);
     let told = race(&fleet, 20, true).await;
