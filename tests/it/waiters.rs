@@ -2,37 +2,40 @@
 //! and is answered at once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use oncegate::domain::caller::Caller;
-use oncegate::domain::command::{CompleteVerdict, ReserveVerdict};
-use oncegate::port::store::Store;
+use oncegate::domain::command::{Answer, Command, CompleteVerdict, ReserveVerdict};
+use oncegate::domain::key::RecordKey;
+use oncegate::port::store::{Reading, Store, StoreError};
 use oncegate::service::gate::{Call, Gate, GateOptions};
 use oncegate::service::holder::Held;
 use oncegate::service::reserve::ReserveCall;
+use oncegate::store::postgres::PostgresStore;
 use oncegate::telemetry::metrics::Metrics;
+use oncegate::testkit::front::Front;
 use oncegate::testkit::load::{Ledger, ask, work};
 use oncegate::testkit::process::eventually;
 use oncegate::testkit::values::{key_of, outcome, secs};
-use sqlx::{Connection, PgConnection};
-use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, sleep};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use crate::rig::{Rig, SERVERS, alone, sessions};
+use crate::rig::{Rig, SERVERS, alone};
 
 /// Callers that wait on one key.
 const WAITERS: usize = 1_000;
-/// Sessions that may be at work at once, for all of them and the few others.
-const BUSY_MAX: i64 = 4;
+/// Connections that they and the few others may use at once: a query for all of them, a Complete.
+const USED_MAX: usize = 4;
 
-fn gate(rig: &Rig) -> Gate {
+fn gate(store: &Arc<Counted>) -> Gate {
     let metrics = Arc::new(Metrics::new().expect("the metrics' names are usable"));
     let options = GateOptions {
         namespaces_auto_create: true,
         waiters_max: 10_000,
     };
-    Gate::new(Arc::clone(&rig.store) as Arc<dyn Store>, metrics, options)
+    Gate::new(Arc::clone(store) as Arc<dyn Store>, metrics, options)
 }
 
 fn call() -> Call {
@@ -60,33 +63,49 @@ fn waiting_call(key: &str, wait: Duration) -> ReserveCall {
     }
 }
 
-/// The most sessions of the store that were at work at once, and how often it was looked.
-struct Busy {
-    stop: watch::Sender<bool>,
-    watching: JoinHandle<(i64, u32)>,
+/// Counts the calls that are under way in a store: each of them has a connection or waits for one.
+#[derive(Debug)]
+struct Counted {
+    store: Arc<PostgresStore>,
+    under_way: AtomicUsize,
+    most: AtomicUsize,
 }
 
-impl Busy {
-    /// Looks again and again, past the store and its proxy.
-    async fn watch(rig: &Rig) -> Self {
-        let sql = PgConnection::connect(&rig.database.url()).await;
-        let mut sql = sql.expect("the server answers");
-        let (stop, stopped) = watch::channel(false);
-        let watching = tokio::spawn(async move {
-            let (mut most, mut looks) = (0, 0);
-            while !*stopped.borrow() {
-                most = most.max(sessions(&mut sql, "state <> 'idle'").await);
-                looks += 1;
-                sleep(Duration::from_millis(2)).await;
-            }
-            (most, looks)
-        });
-        Self { stop, watching }
+impl Counted {
+    fn new(store: Arc<PostgresStore>) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            under_way: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+        })
     }
 
-    async fn most(self) -> (i64, u32) {
-        self.stop.send_replace(true);
-        self.watching.await.expect("it looked")
+    async fn count<T>(&self, call: impl Future<Output = T>) -> T {
+        let under_way = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(under_way, Ordering::SeqCst);
+        let answer = call.await;
+        self.under_way.fetch_sub(1, Ordering::SeqCst);
+        answer
+    }
+
+    /// The most at once since this was asked before.
+    fn most(&self) -> usize {
+        self.most.swap(0, Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl Front for Counted {
+    fn behind(&self) -> &dyn Store {
+        self.store.as_ref()
+    }
+
+    async fn on_apply(&self, command: Command) -> Result<Answer, StoreError> {
+        self.count(self.behind().apply(command)).await
+    }
+
+    async fn on_read(&self, keys: Vec<RecordKey>) -> Result<Reading, StoreError> {
+        self.count(self.behind().read(keys)).await
     }
 }
 
@@ -96,8 +115,9 @@ async fn a_thousand_waiters_hold_no_connection_and_are_answered_within_a_second(
     let _alone = alone().await;
     for server in SERVERS {
         // With the default pool, which is larger than what they may take of it.
-        let rig = Rig::start(server, |own| assert!(i64::from(own.connections) > BUSY_MAX)).await;
-        let gate = gate(&rig);
+        let rig = Rig::start(server, |own| assert!(own.connections > 4)).await;
+        let store = Counted::new(Arc::clone(&rig.store));
+        let gate = gate(&store);
         let polling = tokio::spawn({
             let gate = gate.clone();
             async move { gate.run_waiters().await }
@@ -118,13 +138,14 @@ async fn a_thousand_waiters_hold_no_connection_and_are_answered_within_a_second(
             });
         }
         eventually("all of them wait", || gate.waiting() == WAITERS).await;
-        let busy = Busy::watch(&rig).await;
+        // Coming, they asked all at once; waiting, they do not.
+        assert!(store.most() > USED_MAX, "{server}: nothing is counted");
         // Other keys go on while all of them wait.
         let begun = Instant::now();
         let ledger = Ledger::default();
         let mut others = 0;
         while begun.elapsed() < secs(3) {
-            assert!(work(rig.store.as_ref(), &ledger, &format!("other-{others}")).await);
+            assert!(work(store.as_ref(), &ledger, &format!("other-{others}")).await);
             others += 1;
         }
         assert_eq!(gate.waiting(), WAITERS, "{server}: nobody gave up");
@@ -138,7 +159,10 @@ async fn a_thousand_waiters_hold_no_connection_and_are_answered_within_a_second(
         let completed = Instant::now();
         let took = completed - asked;
         assert!(took < secs(1), "{server}: Complete took {took:?}");
-        for (verdict, at) in waiters.join_all().await {
+        let answers = waiters.join_all().await;
+        let most = store.most();
+        assert!((1..=USED_MAX).contains(&most), "{server}: {most} at once");
+        for (verdict, at) in answers {
             let ReserveVerdict::Replay(replay) = verdict else {
                 panic!("{server}: {verdict:?}")
             };
@@ -146,9 +170,6 @@ async fn a_thousand_waiters_hold_no_connection_and_are_answered_within_a_second(
             let late = at.saturating_duration_since(completed);
             assert!(late < secs(1), "{server}: answered after {late:?}");
         }
-        let (most, looks) = busy.most().await;
-        assert!(looks > 100, "{server}: {looks} looks");
-        assert!((1..=BUSY_MAX).contains(&most), "{server}: {most} at once");
         polling.abort();
     }
 }
