@@ -5,6 +5,7 @@ mod store;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -14,8 +15,11 @@ use tokio::time::timeout;
 use self::store::Opened;
 use crate::config::{Config, Flags};
 use crate::domain::limits;
+use crate::port::clock::Clock;
+use crate::port::store::Store;
 use crate::service::gate::GateOptions;
 use crate::service::sweep::SweepOptions;
+use crate::store::cached::{Cached, Counts};
 use crate::telemetry::logs;
 use crate::transport::connections::ConnectionOptions;
 use crate::transport::grpc::routes::RouteOptions;
@@ -84,10 +88,14 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     let mut told = Told::new()?;
     let listeners = Listeners::bind(config.listen.grpc, config.listen.http).await?;
     let opened = tokio::select! {
-        opened = Opened::open(&config.database.url) => opened?,
+        opened = Opened::open(&config.database) => opened?,
         () = told.until_the_end() => return Ok(()),
     };
-    let mut server = Server::start(opened.store(), listeners, options(&config)?).await?;
+    let (store, cache) = remembering(opened.store(), config.cache.bytes_max);
+    let mut server = Server::start(store, listeners, options(&config)?).await?;
+    if let Some(counts) = cache {
+        server.metrics().watch_cache(move || counts.all());
+    }
     announce(&config, &server);
     let failure = tokio::select! {
         () = told.until_the_end() => None,
@@ -100,6 +108,16 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     }
     tracing::info!("ended");
     failure.map_or(Ok(()), Err)
+}
+
+/// Puts a memory in front of the store, unless it may not have any.
+fn remembering(store: Arc<dyn Store>, bytes_max: u64) -> (Arc<dyn Store>, Option<Arc<Counts>>) {
+    if bytes_max == 0 {
+        return (store, None);
+    }
+    let cached = Cached::new(store, Clock::Database, bytes_max);
+    let counts = cached.counts();
+    (Arc::new(cached), Some(counts))
 }
 
 /// The signals that end a server.

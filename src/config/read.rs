@@ -14,7 +14,7 @@ use super::sections::Config;
 pub const DEFAULTS: &str = include_str!("oncegate.default.toml");
 
 /// The environment variable of each key.
-pub const VARIABLES: [(&str, &str); 24] = [
+pub const VARIABLES: [(&str, &str); 26] = [
     ("ONCEGATE_DATABASE_URL", "database.url"),
     ("ONCEGATE_LISTEN", "listen.grpc"),
     ("ONCEGATE_HTTP_LISTEN", "listen.http"),
@@ -26,6 +26,8 @@ pub const VARIABLES: [(&str, &str); 24] = [
     ("ONCEGATE_LOG_FORMAT", "log.format"),
     ("ONCEGATE_DEADLINE_DEFAULT", "deadline.default"),
     ("ONCEGATE_DEADLINE_MAX", "deadline.max"),
+    ("ONCEGATE_DATABASE_CONNECTIONS", "database.connections"),
+    ("ONCEGATE_CACHE_BYTES_MAX", "cache.bytes_max"),
     ("ONCEGATE_WAITERS_MAX", "limits.waiters_max"),
     ("ONCEGATE_CONNECTIONS_MAX", "limits.connections_max"),
     ("ONCEGATE_STREAMS_MAX", "limits.streams_max"),

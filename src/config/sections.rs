@@ -17,6 +17,7 @@ use crate::telemetry::logs::LogFormat;
 #[expect(missing_docs, reason = "each field is the section of its name")]
 pub struct Config {
     pub database: Database,
+    pub cache: Cache,
     pub listen: Listen,
     pub namespaces: Namespaces,
     pub auth: Auth,
@@ -38,7 +39,8 @@ macro_rules! section {
     };
 }
 
-section! { Database { url: DatabaseUrl } }
+section! { Database { url: DatabaseUrl, connections: u32 } }
+section! { Cache { bytes_max: u64 } }
 section! { Listen { grpc: SocketAddr, http: SocketAddr, reflection: bool } }
 section! { Namespaces { auto_create: AutoCreate } }
 section! { Auth { insecure: bool, credentials_file: PathBuf } }
@@ -152,6 +154,9 @@ impl Config {
             if none {
                 problems.push(format!("{key}: must be 1 or more"));
             }
+        }
+        if !(1..=1_000).contains(&self.database.connections) {
+            problems.push("database.connections: must be 1 to 1000".to_owned());
         }
         if !(1..=10_000).contains(&self.sweep.batch) {
             problems.push("sweep.batch: must be 1 to 10000".to_owned());

@@ -23,7 +23,7 @@ const LATENCY_SECONDS: [f64; 16] = [
 #[derive(Debug)]
 pub struct Metrics {
     registry: prometheus::Registry,
-    _provider: SdkMeterProvider,
+    provider: SdkMeterProvider,
     namespaces: Mutex<HashSet<String>>,
     verdicts: Counter<u64>,
     not_compared: Counter<u64>,
@@ -91,7 +91,7 @@ impl Metrics {
                 .build(),
             namespaces: Mutex::default(),
             registry,
-            _provider: provider,
+            provider,
         })
     }
 
@@ -108,6 +108,25 @@ impl Metrics {
     /// Counts a fingerprint that could not be compared.
     pub fn fingerprint_not_compared(&self, namespace: &str) {
         self.not_compared.add(1, &[self.namespace(namespace)]);
+    }
+
+    /// Shows how often a cache was of use: what `results` counts, each by its name.
+    pub fn watch_cache<const N: usize>(
+        &self,
+        results: impl Fn() -> [(&'static str, u64); N] + Send + Sync + 'static,
+    ) {
+        // The provider keeps the callback.
+        let _counter = self
+            .provider
+            .meter("oncegate")
+            .u64_observable_counter("oncegate_cache_lookups")
+            .with_description("Reserves that a cache was asked about, by what it knew")
+            .with_callback(move |seen| {
+                for (result, count) in results() {
+                    seen.observe(count, &[KeyValue::new("result", result)]);
+                }
+            })
+            .build();
     }
 
     /// Counts a report of another outcome or effect id.

@@ -13,19 +13,18 @@ use tonic::{Code, Request, Response, Status};
 use tonic_types::StatusExt;
 
 use super::conformance::Fixture;
+use super::front::Front;
 use super::grpc_answers as from;
 use super::grpc_questions as ask;
 use super::server::{TestServer, options};
 use crate::domain::caller::{Caller, Role};
 use crate::domain::command::{Answer, Command, Completed, Expire, PersonAnswer, Refusal, Reserve};
 use crate::domain::key::{KeyDigest, RecordKey};
-use crate::domain::namespace::Namespace;
 use crate::domain::outcome::OutcomeDigest;
 use crate::domain::policy::{Policy, Terms};
 use crate::domain::record::StateName;
-use crate::domain::token::TokenSecrets;
 use crate::port::clock::{Clock, ManualClock};
-use crate::port::store::{Applied, AuditEntry, Health, Reading, Store, StoreError, Swept};
+use crate::port::store::{Applied, Store, StoreError};
 use crate::proto::v1 as pb;
 use crate::store::memory::MemoryStore;
 use crate::transport::grpc::convert::policy::policy_message;
@@ -219,49 +218,16 @@ impl GrpcStore {
 }
 
 #[async_trait]
-impl Store for GrpcStore {
-    async fn carry_out(&self, command: Command) -> Result<Applied, StoreError> {
+impl Front for GrpcStore {
+    fn behind(&self) -> &dyn Store {
+        self.behind.as_ref()
+    }
+
+    async fn on_carry_out(&self, command: Command) -> Result<Applied, StoreError> {
         Ok(Applied {
             answer: self.ask(command).await?,
             stands: None,
         })
-    }
-
-    async fn read(&self, keys: Vec<RecordKey>) -> Result<Reading, StoreError> {
-        self.behind.read(keys).await
-    }
-
-    async fn sweep(&self, batch: u32) -> Result<Swept, StoreError> {
-        self.behind.sweep(batch).await
-    }
-
-    async fn namespace(&self, name: &str) -> Result<Option<Namespace>, StoreError> {
-        self.behind.namespace(name).await
-    }
-
-    async fn namespaces(&self, after: &str, limit: u32) -> Result<Vec<Namespace>, StoreError> {
-        self.behind.namespaces(after, limit).await
-    }
-
-    async fn put_namespace(&self, namespace: Namespace) -> Result<Option<Namespace>, StoreError> {
-        self.behind.put_namespace(namespace).await
-    }
-
-    async fn audit(
-        &self,
-        key: RecordKey,
-        after: i64,
-        limit: u32,
-    ) -> Result<Vec<AuditEntry>, StoreError> {
-        self.behind.audit(key, after, limit).await
-    }
-
-    async fn token_secrets(&self) -> Result<TokenSecrets, StoreError> {
-        self.behind.token_secrets().await
-    }
-
-    async fn check(&self) -> Result<Health, StoreError> {
-        self.behind.check().await
     }
 }
 
@@ -273,8 +239,12 @@ impl Behind {
 }
 
 #[async_trait]
-impl Store for Behind {
-    async fn carry_out(&self, command: Command) -> Result<Applied, StoreError> {
+impl Front for Behind {
+    fn behind(&self) -> &dyn Store {
+        &self.store
+    }
+
+    async fn on_carry_out(&self, command: Command) -> Result<Applied, StoreError> {
         let reported = match &command {
             Command::Complete(complete) => Some((command.key().digest(), complete.outcome.digest)),
             _ => None,
@@ -295,43 +265,6 @@ impl Store for Behind {
             diverges.insert(reported, completed.diverges);
         }
         Ok(applied)
-    }
-
-    async fn read(&self, keys: Vec<RecordKey>) -> Result<Reading, StoreError> {
-        self.store.read(keys).await
-    }
-
-    async fn sweep(&self, batch: u32) -> Result<Swept, StoreError> {
-        self.store.sweep(batch).await
-    }
-
-    async fn namespace(&self, name: &str) -> Result<Option<Namespace>, StoreError> {
-        self.store.namespace(name).await
-    }
-
-    async fn namespaces(&self, after: &str, limit: u32) -> Result<Vec<Namespace>, StoreError> {
-        self.store.namespaces(after, limit).await
-    }
-
-    async fn put_namespace(&self, namespace: Namespace) -> Result<Option<Namespace>, StoreError> {
-        self.store.put_namespace(namespace).await
-    }
-
-    async fn audit(
-        &self,
-        key: RecordKey,
-        after: i64,
-        limit: u32,
-    ) -> Result<Vec<AuditEntry>, StoreError> {
-        self.store.audit(key, after, limit).await
-    }
-
-    async fn token_secrets(&self) -> Result<TokenSecrets, StoreError> {
-        self.store.token_secrets().await
-    }
-
-    async fn check(&self) -> Result<Health, StoreError> {
-        self.store.check().await
     }
 }
 

@@ -13,10 +13,12 @@
 pub mod chaos_proxy;
 pub mod conformance;
 pub mod databases;
+pub mod front;
 mod grpc_answers;
 mod grpc_questions;
 pub mod grpc_store;
 pub mod load;
+pub mod net;
 pub mod process;
 pub mod reference;
 pub mod scene;

@@ -1,17 +1,15 @@
 //! The program itself as a process: a server on free ports that lives as long as one test, and
 //! commands against it.
 
-use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
+
+use super::net::{free_address, http_get};
 
 /// How long a server may take until it is ready.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -54,18 +52,23 @@ impl Server {
         }
     }
 
-    /// Starts the process on the same ports and store, and waits until it is ready.
-    pub async fn launch(&mut self) {
-        let process = bare(&self.program)
+    /// `program serve` on the ports and store of this server, not started yet.
+    pub fn serving(&self) -> Command {
+        let mut command = bare(&self.program);
+        command
             .arg("serve")
             .env("ONCEGATE_DATABASE_URL", self.database_url())
             .env("ONCEGATE_LISTEN", self.grpc.to_string())
             .env("ONCEGATE_HTTP_LISTEN", self.http.to_string())
             .env("ONCEGATE_LOG", "warn")
             .envs(self.settings.iter().cloned())
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("the server starts");
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Starts the process on the same ports and store, and waits until it is ready.
+    pub async fn launch(&mut self) {
+        let process = self.serving().spawn().expect("the server starts");
         self.process = Some(process);
         let deadline = Instant::now() + READY_WITHIN;
         while !self.is_ready().await {
@@ -88,8 +91,9 @@ impl Server {
         self.process.as_ref().and_then(Child::id)
     }
 
-    async fn is_ready(&self) -> bool {
-        matches!(get(self.http, "/readyz").await, Ok(200))
+    /// Whether it says that it is ready.
+    pub async fn is_ready(&self) -> bool {
+        matches!(http_get(self.http, "/readyz").await, Ok((200, _)))
     }
 
     /// Where its store is.
@@ -100,6 +104,11 @@ impl Server {
     /// Its gRPC address, as a client names it.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.grpc)
+    }
+
+    /// Its address for health, metrics and people.
+    pub fn http_address(&self) -> SocketAddr {
+        self.http
     }
 
     /// A folder that is gone with the server.
@@ -207,32 +216,4 @@ pub async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "not in time: {what}");
         sleep(POLL).await;
     }
-}
-
-/// A port that nothing listens on, below those that the system gives to outgoing connections: one
-/// of these could take it before the server does.
-fn free_address() -> SocketAddr {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let at = NEXT.fetch_add(1, Ordering::Relaxed);
-        // Other test runs on this machine begin elsewhere.
-        let begin = std::process::id().wrapping_mul(61);
-        let port = 10_000 + begin.wrapping_add(at) % 20_000;
-        let port = u16::try_from(port).expect("below 30,000");
-        if let Ok(probe) = TcpListener::bind(("127.0.0.1", port)) {
-            return probe.local_addr().expect("its address");
-        }
-    }
-}
-
-/// The status of a GET.
-async fn get(address: SocketAddr, path: &str) -> io::Result<u16> {
-    let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await?;
-    let answer = String::from_utf8_lossy(&answer);
-    let status = answer.split(' ').nth(1).and_then(|it| it.parse().ok());
-    status.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }

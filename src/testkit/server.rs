@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint};
 
+use super::net::http_get;
 use crate::domain::limits;
 use crate::port::store::Store;
 use crate::proto::v1::admin_service_client::AdminServiceClient;
@@ -120,6 +121,12 @@ impl TestServer {
     /// A client of the admin service.
     pub fn admin(&self) -> AdminServiceClient<Channel> {
         AdminServiceClient::new(self.channel()).max_decoding_message_size(ANSWER_BYTES_MAX)
+    }
+
+    /// The status and the body of a GET.
+    pub async fn get(&self, path: &str) -> (u16, String) {
+        let answer = http_get(self.http_address(), path).await;
+        answer.expect("the server answers")
     }
 
     /// Ends it as a signal would.

@@ -142,6 +142,11 @@ impl Server {
         })
     }
 
+    /// The metrics that it shows.
+    pub fn metrics(&self) -> &Metrics {
+        self.gate.metrics()
+    }
+
     /// Where gRPC is served.
     pub const fn grpc_address(&self) -> SocketAddr {
         self.addresses.0

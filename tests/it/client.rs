@@ -13,6 +13,7 @@ use oncegate::domain::record::Fence;
 use oncegate::proto::v1 as pb;
 use oncegate::testkit::load::{Ledger, new_request_id};
 use oncegate::testkit::process::Server;
+use oncegate::testkit::values::LEASE;
 use pb::complete_response::Verdict as Completed;
 use pb::gate_service_client::GateServiceClient;
 use pb::reserve_response::Verdict;
@@ -48,38 +49,63 @@ pub(crate) fn gate(server: &Server) -> Gate {
 /// The identity of a key.
 pub(crate) fn key(name: &str) -> pb::RecordKey {
     pb::RecordKey {
-        namespace: "storm".to_owned(),
+        namespace: "terminal".to_owned(),
         environment: "live".to_owned(),
-        account: String::new(),
+        account: "acct".to_owned(),
         key: name.to_owned(),
     }
 }
 
-/// A new Reserve of a key.
+/// A new Reserve of a key, by a caller that can recover.
 pub(crate) fn ask(name: &str) -> pb::ReserveRequest {
     pb::ReserveRequest {
         key: Some(key(name)),
-        operation: "invoice.create".to_owned(),
+        operation: "slot.claim".to_owned(),
         request_id: new_request_id().as_bytes().to_vec(),
+        lease: Some(seconds(LEASE.as_secs())),
+        holder: "pod-1".to_owned(),
         can_recover: true,
         ..pb::ReserveRequest::default()
     }
 }
 
-/// The Complete of a reservation.
-pub(crate) fn completion(name: &str, token: &str, payload: &str) -> pb::CompleteRequest {
-    let outcome = pb::Outcome {
+/// The same, that waits for half a minute.
+pub(crate) fn ask_and_wait(name: &str) -> pb::ReserveRequest {
+    pb::ReserveRequest {
+        wait: Some(seconds(30)),
+        ..ask(name)
+    }
+}
+
+/// What an effect came to.
+pub(crate) fn outcome(payload: impl AsRef<[u8]>) -> pb::Outcome {
+    pb::Outcome {
         status: pb::OutcomeStatus::Succeeded.into(),
-        payload: payload.as_bytes().to_vec(),
-        effect_id: payload.to_owned(),
+        payload: payload.as_ref().to_vec(),
+        content_type: "application/json".to_owned(),
+        effect_id: "slot-7".to_owned(),
         ..pb::Outcome::default()
-    };
-    let (key, outcome) = (Some(key(name)), Some(outcome));
+    }
+}
+
+/// The Complete of a reservation.
+pub(crate) fn completion(
+    name: &str,
+    token: &str,
+    payload: impl AsRef<[u8]>,
+) -> pb::CompleteRequest {
     pb::CompleteRequest {
-        key,
+        key: Some(key(name)),
         token: token.to_owned(),
-        outcome,
+        outcome: Some(outcome(payload)),
         retention: None,
+    }
+}
+
+pub(crate) fn seconds(seconds: u64) -> prost_types::Duration {
+    prost_types::Duration {
+        seconds: i64::try_from(seconds).expect("a short time"),
+        nanos: 0,
     }
 }
 

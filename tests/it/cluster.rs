@@ -3,8 +3,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
+use oncegate::testkit::net::free_address;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use tokio::time::{Instant, sleep};
+
+use crate::rig::number;
+
+/// The programs of every supported server, by the variable that holds their folder.
+pub(crate) const PROGRAMS: [&str; 2] = ["ONCEGATE_TEST_PG_BIN_15", "ONCEGATE_TEST_PG_BIN_18"];
 
 /// A server in a folder of its own. Stopped, and its folder removed, when it is dropped.
 pub(crate) struct Cluster {
@@ -17,14 +25,10 @@ impl Cluster {
     /// Makes and starts one of the version whose programs the variable names.
     pub(crate) fn start(variable: &str) -> Self {
         let programs = PathBuf::from(variable_of(variable));
-        let folder = printed(&mut unprivileged(
-            "mktemp",
-            &["-d", "/tmp/oncegate-cluster.XXXXXX"],
-        ));
         let cluster = Self {
             programs,
-            folder: PathBuf::from(folder),
-            port: free_port(),
+            folder: unprivileged_folder("cluster"),
+            port: free_address().port(),
         };
         let data = cluster.data();
         cluster.program(
@@ -56,6 +60,36 @@ impl Cluster {
         }
     }
 
+    /// How often its sessions have flushed the write-ahead log. A session reports what it counted
+    /// when it ends.
+    pub(crate) async fn wal_flushes(&self) -> i64 {
+        let mut sql = PgConnection::connect(&self.url())
+            .await
+            .expect("the server answers");
+        let version = "SELECT current_setting('server_version_num')::int8";
+        // Since 18 it is known who flushed; before, the server's own processes count too.
+        let flushes = if number(&mut sql, version).await >= 180_000 {
+            "SELECT coalesce(sum(fsyncs), 0)::int8 FROM pg_stat_io \
+             WHERE object = 'wal' AND backend_type = 'client backend'"
+        } else {
+            "SELECT wal_sync FROM pg_stat_wal"
+        };
+        number(&mut sql, flushes).await
+    }
+
+    /// Waits until that many flushes are reported.
+    pub(crate) async fn has_flushed(&self, wanted: i64) {
+        let limit = Instant::now() + Duration::from_secs(10);
+        loop {
+            let found = self.wal_flushes().await;
+            if found >= wanted {
+                return;
+            }
+            assert!(Instant::now() < limit, "{found} flushes, not {wanted}");
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// Starts it again as a standby, which reads and does not write.
     pub(crate) fn demote(&self) {
         self.end("fast");
@@ -70,10 +104,10 @@ impl Cluster {
     }
 
     fn begin(&self) {
+        // No socket in the file system: its path may be too long for one.
         let options = format!(
-            "-p {} -k {} -c listen_addresses=127.0.0.1",
-            self.port,
-            self.folder.display()
+            "-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories=",
+            self.port
         );
         let log = self.folder.join("log").display().to_string();
         self.program(
@@ -126,6 +160,13 @@ pub(crate) fn unprivileged(program: impl AsRef<Path>, arguments: &[&str]) -> Com
     command
 }
 
+/// An empty folder of that user, where this machine keeps what is temporary.
+pub(crate) fn unprivileged_folder(name: &str) -> PathBuf {
+    let form = format!("oncegate-{name}.XXXXXX");
+    let form = std::env::temp_dir().join(form).display().to_string();
+    printed(&mut unprivileged("mktemp", &["-d", &form])).into()
+}
+
 /// What a command prints; one that fails fails the test.
 pub(crate) fn printed(command: &mut Command) -> String {
     let Output {
@@ -140,10 +181,4 @@ pub(crate) fn printed(command: &mut Command) -> String {
 
 pub(crate) fn variable_of(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} must be set: see scripts/test"))
-}
-
-/// A port that nobody has now.
-pub(crate) fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("an address").port()
 }

@@ -8,12 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use oncegate::port::clock::Clock;
-use oncegate::port::store::Store;
 use oncegate::proto::v1 as pb;
-use oncegate::store::postgres::{self, PostgresOptions, PostgresStore};
-use oncegate::store::sqlite::SqliteStore;
-use oncegate::testkit::databases::TempPostgres;
+use oncegate::store::postgres;
 use oncegate::testkit::load::{Dice, Ledger};
 use oncegate::testkit::process::Server;
 use pb::batch_reserve_result::Result as Item;
@@ -22,12 +18,29 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::client::{Gate, ask, gate, insist, key, program, work};
-use crate::rig::{SERVERS, alone};
+use crate::cluster::{Cluster, PROGRAMS};
+use crate::durability::Traced;
+use crate::rig::alone;
 
 const KILLS: usize = 20;
 /// Outcomes acknowledged on each of the two stores.
 const OUTCOMES: usize = 10_000;
 const CALLERS: usize = 64;
+
+/// Refuses, in the server's own sessions, every write that would be acknowledged before it is flushed.
+const DURABLE: [&str; 2] = [
+    "CREATE FUNCTION durable() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF NOT 'on' = ALL (ARRAY[current_setting('synchronous_commit'), current_setting('fsync'),
+            current_setting('full_page_writes')])
+        THEN
+            RAISE EXCEPTION 'this write would not be flushed';
+        END IF;
+        RETURN NEW;
+    END $$",
+    "CREATE TRIGGER durable BEFORE INSERT OR UPDATE ON oncegate_record
+     FOR EACH ROW EXECUTE FUNCTION durable()",
+];
 
 /// What the callers were told, and whether they are to stop.
 #[derive(Default)]
@@ -94,7 +107,8 @@ async fn check(gate: &Gate, ledger: &Ledger, checked: &mut HashSet<String>) {
 
 /// Kills the server in the middle of the load, again and again. The callers of a round finish what
 /// they began over the restart; then everything that they were told is asked after.
-async fn survive(server: &mut Server, dice: &mut Dice) {
+/// How many writes were acknowledged.
+async fn survive(server: &mut Server, dice: &mut Dice) -> usize {
     let gates: Vec<Gate> = (0..4).map(|_| gate(server)).collect();
     let told = Arc::new(Told::default());
     let mut checked = HashSet::new();
@@ -123,19 +137,22 @@ async fn survive(server: &mut Server, dice: &mut Dice) {
         "{}",
         told.ledger.acknowledged()
     );
+    told.ledger.grants() + told.ledger.acknowledged()
 }
 
-async fn settings(store: &dyn Store) -> Vec<(String, String)> {
-    store.check().await.expect("the store is sound").settings
+/// The durability that the server's own store reads back.
+async fn told_settings(server: &Server, url: &str, wanted: &[&str]) {
+    let told = server.run(&["doctor", "--database-url", url]).await;
+    let told = &told.expect(0).stdout;
+    for setting in wanted {
+        assert!(told.contains(setting), "{setting}: {told}");
+    }
 }
 
-fn has(settings: &[(String, String)], name: &str, want: &str) {
-    let found = settings.iter().find(|(known, _)| known == name);
-    let found = found.map(|(_, value)| value.as_str());
-    assert!(
-        found.is_some_and(|value| value.eq_ignore_ascii_case(want)),
-        "{name}: {settings:?}"
-    );
+/// A caller asks one thing after the other, so no two writes of one can share a flush: there were
+/// at least so many.
+fn flushes_min(writes: usize) -> usize {
+    writes / CALLERS
 }
 
 // Field case I1. Field case B11. Field case C7.
@@ -143,16 +160,18 @@ fn has(settings: &[(String, String)], name: &str, want: &str) {
 async fn a_server_on_sqlite_that_is_killed_under_load_loses_and_doubles_nothing() {
     let _alone = alone().await;
     let mut dice = Dice::cast();
-    let mut server = Server::start(program()).await;
-    survive(&mut server, &mut dice).await;
-    server.kill().await;
+    let traced = Traced::new();
+    let mut server = Server::start(&traced.program).await;
+    let writes = survive(&mut server, &mut dice).await;
+    let flushes = traced.flushes();
+    assert!(
+        flushes >= flushes_min(writes),
+        "{flushes} flushes for {writes} writes"
+    );
     let url = server.database_url();
+    told_settings(&server, &url, &["journal_mode=wal", "synchronous=FULL"]).await;
+    server.kill().await;
     let path = Path::new(url.trim_start_matches("sqlite://"));
-    let store = SqliteStore::open(path, Clock::Database).expect("the file opens");
-    let settings = settings(&store).await;
-    has(&settings, "journal_mode", "wal");
-    has(&settings, "synchronous", "full");
-    store.close().await.expect("the file is closed");
     let file = rusqlite::Connection::open(path).expect("the file opens");
     let sound: String = file
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))
@@ -165,22 +184,23 @@ async fn a_server_on_sqlite_that_is_killed_under_load_loses_and_doubles_nothing(
 async fn a_server_on_postgres_that_is_killed_under_load_loses_and_doubles_nothing() {
     let _alone = alone().await;
     let mut dice = Dice::cast();
-    let database = TempPostgres::create(SERVERS[0]).await;
-    postgres::migrate(&database.url())
+    // The newest, which tells whose flushes it counts.
+    let cluster = Cluster::start(PROGRAMS[1]);
+    let url = cluster.url();
+    postgres::migrate(&url)
         .await
         .expect("an empty database migrates");
-    let url = database.url();
+    cluster.run(&DURABLE).await;
     let own = [
         ("ONCEGATE_DATABASE_URL", url.as_str()),
         ("ONCEGATE_NAMESPACES_AUTO_CREATE", "true"),
     ];
+    let before = cluster.wal_flushes().await;
     let mut server = Server::start_with(program(), &own).await;
-    survive(&mut server, &mut dice).await;
+    let writes = survive(&mut server, &mut dice).await;
+    let settings = ["fsync=on", "full_page_writes=on", "synchronous_commit=on"];
+    told_settings(&server, &url, &settings).await;
     server.kill().await;
-    let store = PostgresStore::connect(&PostgresOptions::new(url.clone())).expect("a readable URL");
-    let settings = settings(&store).await;
-    for name in ["fsync", "full_page_writes", "synchronous_commit"] {
-        has(&settings, name, "on");
-    }
-    store.close().await;
+    let flushes = i64::try_from(flushes_min(writes)).expect("not many");
+    cluster.has_flushed(before + flushes).await;
 }

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 use oncegate::domain::command::ReserveVerdict;
 use oncegate::domain::token::Token;
@@ -13,85 +14,85 @@ use oncegate::testkit::load;
 use oncegate::testkit::process::Server;
 use oncegate::testkit::values::outcome;
 use pb::reserve_response::Verdict;
-use sqlx::{Connection, PgConnection};
+use tempfile::TempDir;
 
 use crate::client::{ask, complete, completion, gate, insist, program, reserve};
-use crate::cluster::Cluster;
-use crate::rig::{alone, number};
+use crate::cluster::{Cluster, PROGRAMS};
+use crate::rig::alone;
 
 /// Keys reserved and completed: two writes for each.
-const KEYS: usize = 100;
+const KEYS: i64 = 100;
 
 /// The server under `strace`, which writes each flush down before the server goes on.
-fn traced(folder: &std::path::Path) -> (std::path::PathBuf, std::path::PathBuf) {
-    let (script, trace) = (folder.join("traced"), folder.join("flushes"));
-    let text = format!(
-        "#!/bin/sh\nexec strace -D -f -q -e trace=fsync,fdatasync -o '{}' '{}' \"$@\"\n",
-        trace.display(),
-        program().display()
-    );
-    fs::write(&script, text).expect("the script is written");
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it can be run");
-    (script, trace)
+pub(crate) struct Traced {
+    pub(crate) program: PathBuf,
+    trace: PathBuf,
+    _folder: TempDir,
 }
 
-/// Flushes that succeeded so far.
-fn flushes(trace: &std::path::Path) -> usize {
-    let text = fs::read_to_string(trace).expect("strace is installed: see scripts/test");
-    text.lines()
-        .filter(|line| line.contains("sync") && line.ends_with("= 0"))
-        .count()
+impl Traced {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let (script, trace) = (folder.path().join("traced"), folder.path().join("flushes"));
+        let text = format!(
+            "#!/bin/sh\nexec strace -D -f -q --seccomp-bpf -e trace=fsync,fdatasync -A -o '{}' \
+             '{}' \"$@\"\n",
+            trace.display(),
+            program().display()
+        );
+        fs::write(&script, text).expect("the script is written");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it can be run");
+        Self {
+            program: script,
+            trace,
+            _folder: folder,
+        }
+    }
+
+    /// Flushes that succeeded so far, over all runs of the program.
+    pub(crate) fn flushes(&self) -> usize {
+        let text = fs::read_to_string(&self.trace).expect("strace is installed: see scripts/test");
+        text.lines()
+            .filter(|line| line.contains("sync") && line.ends_with("= 0"))
+            .count()
+    }
 }
 
 #[tokio::test]
 async fn every_write_that_sqlite_acknowledges_was_flushed() {
     let _alone = alone().await;
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    let (script, trace) = traced(folder.path());
-    let server = Server::start(script).await;
+    let traced = Traced::new();
+    let server = Server::start(&traced.program).await;
     let gate = gate(&server);
     // The first call makes the namespace.
     insist(|| async { reserve(&gate, &ask("warm-up")).await }).await;
     for n in 0..KEYS {
         let name = format!("flushed-{n}");
         let request = ask(&name);
-        let before = flushes(&trace);
+        let before = traced.flushes();
         let answer = insist(|| reserve(&gate, &request)).await;
         let Some(Verdict::Granted(granted)) = answer.verdict else {
             panic!("{answer:?}")
         };
-        assert!(flushes(&trace) > before, "GRANTED without a flush");
+        assert!(traced.flushes() > before, "GRANTED without a flush");
 
         let request = completion(&name, &granted.token, &name);
-        let before = flushes(&trace);
+        let before = traced.flushes();
         insist(|| complete(&gate, &request)).await;
-        assert!(flushes(&trace) > before, "RECORDED without a flush");
+        assert!(traced.flushes() > before, "RECORDED without a flush");
     }
 }
 
 #[tokio::test]
 async fn every_write_that_postgres_acknowledges_was_flushed() {
     let _alone = alone().await;
-    let by_version = [
-        (
-            "ONCEGATE_TEST_PG_BIN_15",
-            "SELECT wal_sync::int8 FROM pg_stat_wal",
-        ),
-        (
-            "ONCEGATE_TEST_PG_BIN_18",
-            "SELECT sum(fsyncs)::int8 FROM pg_stat_io WHERE object = 'wal'",
-        ),
-    ];
-    for (programs, flushes) in by_version {
+    for programs in PROGRAMS {
         let cluster = Cluster::start(programs);
         postgres::migrate(&cluster.url())
             .await
             .expect("an empty database migrates");
-        let mut sql = PgConnection::connect(&cluster.url())
-            .await
-            .expect("the server answers");
-        // Nobody else uses this server, and nothing is counted twice.
-        let before = number(&mut sql, flushes).await;
+        // Nobody else uses this server.
+        let before = cluster.wal_flushes().await;
         let options = PostgresOptions {
             connections: 1,
             ..PostgresOptions::new(cluster.url())
@@ -109,19 +110,7 @@ async fn every_write_that_postgres_acknowledges_was_flushed() {
             };
             load::complete(&store, &name, token, outcome(&name)).await;
         }
-        // A session reports what it counted when it ends.
         store.close().await;
-        let mut flushed = 0;
-        for _ in 0..100 {
-            flushed = number(&mut sql, flushes).await - before;
-            if flushed >= 2 * i64::try_from(KEYS).unwrap_or(i64::MAX) {
-                break;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-        assert!(
-            flushed >= 200,
-            "{programs}: {flushed} flushes for 200 writes"
-        );
+        cluster.has_flushed(before + 2 * KEYS).await;
     }
 }

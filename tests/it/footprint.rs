@@ -35,12 +35,12 @@ async fn an_embedded_server_is_ready_at_once_and_needs_little_memory() {
     let _alone = alone().await;
     let (ready_within, resident_max) = limits();
     let mut server = Server::prepare(program(), &[]);
-    // The best of three: other tests use this machine too. The first makes the file.
-    let mut best = Duration::MAX;
-    for _ in 0..3 {
+    // The first start makes the file.
+    let mut starts = [Duration::ZERO; 5];
+    for start in &mut starts {
         let begun = Instant::now();
         server.launch().await;
-        best = best.min(begun.elapsed());
+        *start = begun.elapsed();
         let process = server.process_id().expect("it runs");
         assert!(
             resident(process) < resident_max,
@@ -59,5 +59,8 @@ async fn an_embedded_server_is_ready_at_once_and_needs_little_memory() {
         );
         server.kill().await;
     }
-    assert!(best < ready_within, "ready only after {best:?}");
+    starts.sort();
+    eprintln!("ready after {starts:?}");
+    let median = starts[starts.len() / 2];
+    assert!(median < ready_within, "ready only after {median:?}");
 }

@@ -6,6 +6,7 @@
 mod barrier;
 mod cli;
 mod cli_admin;
+mod cli_postgres;
 mod cli_records;
 mod cli_run;
 mod cli_run_crash;
@@ -26,5 +27,7 @@ mod property;
 mod protocol_table;
 mod rig;
 mod rpc;
+mod serve;
 mod sqlite;
 mod switchover;
+mod waiters;

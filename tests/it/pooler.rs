@@ -9,10 +9,11 @@ use oncegate::port::store::{Store, StoreError};
 use oncegate::store::postgres::{self, PostgresOptions, PostgresStore};
 use oncegate::testkit::databases::TempPostgres;
 use oncegate::testkit::load::ask;
+use oncegate::testkit::net::free_address;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
-use crate::cluster::{free_port, printed, unprivileged, variable_of};
+use crate::cluster::{printed, unprivileged, unprivileged_folder, variable_of};
 use crate::rig::{SERVERS, address_in};
 
 /// A PgBouncer in front of one database; ended when it is dropped.
@@ -24,11 +25,8 @@ struct Pooler {
 
 impl Pooler {
     async fn start(database_url: &str, further: &str) -> Self {
-        let folder = printed(&mut unprivileged(
-            "mktemp",
-            &["-d", "/tmp/oncegate-pooler.XXXXXX"],
-        ));
-        let port = free_port();
+        let folder = unprivileged_folder("pooler").display().to_string();
+        let port = free_address().port();
         let server = address_in(database_url);
         let credentials = database_url.trim_start_matches("postgres://");
         let (user, rest) = credentials

@@ -1,5 +1,4 @@
-//! Crowds in front of Postgres: waiters, batches, sweepers, and keys that vanish while they are
-//! asked for.
+//! Crowds in front of Postgres: callers, sweepers, and keys that vanish while they are asked for.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -10,130 +9,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use oncegate::domain::caller::Caller;
-use oncegate::domain::command::{Command, CompleteVerdict, Reserve, ReserveVerdict};
+use oncegate::domain::command::{Command, Reserve, ReserveVerdict};
 use oncegate::domain::limits::CACHE_BOUND;
 use oncegate::domain::policy::Terms;
 use oncegate::domain::token::Token;
 use oncegate::port::clock::{Clock, ManualClock};
 use oncegate::port::store::{Store, Swept};
-use oncegate::service::gate::{Call, Gate, GateOptions};
-use oncegate::service::holder::Held;
-use oncegate::service::reserve::ReserveCall;
-use oncegate::telemetry::metrics::Metrics;
-use oncegate::testkit::load::{Dice, Ledger, ask, complete, new_request_id, reserve, work};
+use oncegate::testkit::load::{Dice, ask, complete, reserve};
 use oncegate::testkit::values::{key_of, outcome, secs, start};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::rig::{Rig, SERVERS, alone};
-
-/// Callers that wait on one key.
-const WAITERS: usize = 1_000;
-
-fn gate(rig: &Rig) -> Gate {
-    let metrics = Arc::new(Metrics::new().expect("the metrics' names are usable"));
-    let options = GateOptions {
-        namespaces_auto_create: true,
-        waiters_max: 10_000,
-    };
-    Gate::new(Arc::clone(&rig.store) as Arc<dyn Store>, metrics, options)
-}
-
-fn call() -> Call {
-    let deadline = Instant::now() + secs(60);
-    Call {
-        caller: Caller::anyone(),
-        deadline,
-        trace_id: String::new(),
-    }
-}
-
-fn waiting_call(key: &str, wait: Duration) -> ReserveCall {
-    let asked = ask(key);
-    ReserveCall {
-        key: asked.key,
-        operation: asked.operation,
-        fingerprint: None,
-        request_id: Some(new_request_id()),
-        lease: None,
-        wait,
-        holder: String::new(),
-        attributes: asked.attributes,
-        can_recover: false,
-        effect_class: None,
-    }
-}
-
-// Field case H3.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_waiters_hold_no_connection_and_are_answered_within_a_second() {
-    let _alone = alone().await;
-    for server in SERVERS {
-        let mut rig = Rig::start(server, |_| {}).await;
-        let gate = gate(&rig);
-        let polling = tokio::spawn({
-            let gate = gate.clone();
-            async move { gate.run_waiters().await }
-        });
-        let first = gate
-            .reserve(&call(), waiting_call("awaited", Duration::ZERO))
-            .await;
-        let token = first.expect("the first call is answered").token;
-        let mut waiters = JoinSet::new();
-        for _ in 0..WAITERS {
-            let gate = gate.clone();
-            waiters.spawn(async move {
-                let answer = gate
-                    .reserve(&call(), waiting_call("awaited", secs(25)))
-                    .await;
-                (
-                    answer.expect("a waiter is answered").reserved.verdict,
-                    Instant::now(),
-                )
-            });
-        }
-        // Other keys go on, and the pool stays as small as it is, while all of them wait.
-        let begun = Instant::now();
-        let ledger = Ledger::default();
-        let (mut most, mut others) = (0, 0);
-        while begun.elapsed() < secs(3) {
-            most = most.max(rig.sessions("true").await);
-            assert!(work(rig.store.as_ref(), &ledger, &format!("other-{others}")).await);
-            others += 1;
-        }
-        assert_eq!(waiters.len(), WAITERS, "{server}: nobody gave up");
-        assert!(most <= 4, "{server}: {most} connections");
-        assert!(others >= 30, "{server}: only {others} others in 3 s");
-
-        let held = Held {
-            key: key_of("awaited"),
-            token,
-        };
-        let asked = Instant::now();
-        let done = gate.complete(&call(), held, outcome("done"), None).await;
-        assert_eq!(done.expect("completed").verdict, CompleteVerdict::Recorded);
-        assert!(
-            asked.elapsed() < secs(1),
-            "{server}: Complete took {:?}",
-            asked.elapsed()
-        );
-        let completed = Instant::now();
-        for (verdict, at) in waiters.join_all().await {
-            let ReserveVerdict::Replay(replay) = verdict else {
-                panic!("{server}: {verdict:?}")
-            };
-            assert_eq!(replay.outcome, outcome("done"), "{server}");
-            let late = at.saturating_duration_since(completed);
-            assert!(
-                late < secs(1),
-                "{server}: a waiter was answered after {late:?}"
-            );
-        }
-        assert!(rig.sessions("true").await <= 4, "{server}");
-        polling.abort();
-    }
-}
 
 // Field case H3. Field case H9.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -311,7 +198,6 @@ async fn a_large_backlog_is_swept_in_bounded_steps_beside_the_load() {
     let _alone = alone().await;
     let clock = ManualClock::new(start());
     let mut rig = Rig::start(SERVERS[0], |options| {
-        options.connections = 8;
         options.clock = Clock::Manual(clock.clone());
     })
     .await;

@@ -75,7 +75,6 @@ impl Rig {
         sql.execute(GUARD).await.expect("the guard is set");
         let proxy = ChaosProxy::in_front_of(address_in(&database.url())).expect("a free port");
         let mut options = PostgresOptions::new(with_address(&database.url(), proxy.address()));
-        options.connections = 4;
         tune(&mut options);
         let store = Arc::new(PostgresStore::connect(&options).expect("the URL is readable"));
         Self {

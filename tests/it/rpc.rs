@@ -2,6 +2,7 @@
 
 mod auth;
 mod batches;
+mod connections;
 mod drain;
 mod faulty;
 mod input;
@@ -9,13 +10,13 @@ mod input_of_operators;
 mod methods;
 mod operators;
 mod store_failures;
+mod two_servers;
 mod verdicts;
 mod waiting;
 mod wire;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use oncegate::domain::time::Timestamp;
@@ -24,11 +25,13 @@ use oncegate::port::store::Store;
 use oncegate::proto::v1 as pb;
 use oncegate::store::memory::MemoryStore;
 use oncegate::testkit::server::TestServer;
+use oncegate::testkit::values::LEASE;
 use pb::reserve_response::Verdict;
 use tonic::{Code, Response, Status};
 use tonic_types::StatusExt;
 
-const LEASE: Duration = Duration::from_secs(30);
+use crate::client::{ask as reserve, completion as complete, key, outcome, seconds};
+
 const DAY: Duration = Duration::from_hours(24);
 
 /// A server over a store whose clock is set by hand.
@@ -70,56 +73,6 @@ impl Stage {
         };
         let found = answer(self.server.gate().lookup(request).await);
         found.record.expect("a record")
-    }
-}
-
-fn key(name: &str) -> pb::RecordKey {
-    pb::RecordKey {
-        namespace: "terminal".to_owned(),
-        environment: "live".to_owned(),
-        account: "acct".to_owned(),
-        key: name.to_owned(),
-    }
-}
-
-/// A Reserve with a request id of its own, by a caller that can recover.
-fn reserve(name: &str) -> pb::ReserveRequest {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    let number = u128::from(NEXT.fetch_add(1, Ordering::Relaxed));
-    pb::ReserveRequest {
-        key: Some(key(name)),
-        operation: "slot.claim".to_owned(),
-        request_id: number.to_be_bytes().to_vec(),
-        lease: Some(seconds(LEASE.as_secs())),
-        holder: "pod-1".to_owned(),
-        can_recover: true,
-        ..pb::ReserveRequest::default()
-    }
-}
-
-fn outcome(payload: &[u8]) -> pb::Outcome {
-    pb::Outcome {
-        status: pb::OutcomeStatus::Succeeded.into(),
-        payload: payload.to_vec(),
-        content_type: "application/json".to_owned(),
-        effect_id: "slot-7".to_owned(),
-        ..pb::Outcome::default()
-    }
-}
-
-fn complete(name: &str, token: &str, payload: &[u8]) -> pb::CompleteRequest {
-    pb::CompleteRequest {
-        key: Some(key(name)),
-        token: token.to_owned(),
-        outcome: Some(outcome(payload)),
-        retention: None,
-    }
-}
-
-fn seconds(seconds: u64) -> prost_types::Duration {
-    prost_types::Duration {
-        seconds: i64::try_from(seconds).expect("a short time"),
-        nanos: 0,
     }
 }
 

@@ -4,23 +4,22 @@
 mod damage;
 mod schema;
 
-use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use oncegate::domain::command::{Answer, Command, Complete, Reserve, ReserveVerdict};
-use oncegate::domain::key::RecordKey;
 use oncegate::domain::namespace::Namespace;
 use oncegate::domain::outcome::{Outcome, OutcomeStatus};
-use oncegate::domain::policy::Terms;
 use oncegate::domain::record::{Record, RecordState, RequestId};
 use oncegate::domain::time::Timestamp;
 use oncegate::domain::token::Token;
 use oncegate::port::clock::{Clock, ManualClock};
 use oncegate::port::store::{Store, StoreError};
 use oncegate::store::sqlite::SqliteStore;
+use oncegate::testkit::load::ask;
+use oncegate::testkit::values::key_of as key;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -55,22 +54,10 @@ impl File {
     }
 }
 
-fn key(name: &str) -> RecordKey {
-    RecordKey::parse("ns", "live", "acct", name).expect("valid")
-}
-
 fn reserve_as(name: &str, caller: u8) -> Command {
     Command::Reserve(Box::new(Reserve {
-        key: key(name),
-        operation: "slot.claim".to_owned(),
-        fingerprint: None,
         request_id: RequestId::from_bytes([caller; 16]),
-        lease: Duration::from_secs(30),
-        holder: "pod".to_owned(),
-        trace_id: String::new(),
-        attributes: BTreeMap::new(),
-        can_recover: true,
-        terms: Terms::default(),
+        ..ask(name)
     }))
 }
 

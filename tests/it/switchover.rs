@@ -8,10 +8,9 @@ use oncegate::port::store::{Store, StoreError};
 use oncegate::store::postgres::{self, PostgresOptions, PostgresStore};
 use oncegate::testkit::load::{Ledger, ask, reserve, work};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, PROGRAMS};
 use crate::rig::{alone, recovers_within};
 
-const PROGRAMS: [&str; 2] = ["ONCEGATE_TEST_PG_BIN_15", "ONCEGATE_TEST_PG_BIN_18"];
 /// How soon the store works again once it can.
 const BACK_WITHIN: Duration = Duration::from_secs(3);
 

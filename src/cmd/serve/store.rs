@@ -6,6 +6,7 @@ use anyhow::Context;
 use tokio::task::spawn_blocking;
 
 use crate::config::database::DatabaseUrl;
+use crate::config::sections::Database;
 use crate::port::clock::Clock;
 use crate::port::store::Store;
 use crate::store::memory::MemoryStore;
@@ -23,8 +24,8 @@ pub(super) enum Opened {
 impl Opened {
     /// Opens it. A database server that is merely away is no error: the gate is not ready until it
     /// is there.
-    pub(super) async fn open(url: &DatabaseUrl) -> anyhow::Result<Self> {
-        match url {
+    pub(super) async fn open(database: &Database) -> anyhow::Result<Self> {
+        match &database.url {
             DatabaseUrl::Memory => {
                 tracing::warn!("memory://: every record is gone when this process ends");
                 Ok(Self::Memory(Arc::new(MemoryStore::new(Clock::Database))))
@@ -38,8 +39,12 @@ impl Opened {
                 Ok(Self::Sqlite(Arc::new(store)))
             }
             DatabaseUrl::Postgres(url) => {
-                let store = PostgresStore::connect(&PostgresOptions::new(url.clone()))
-                    .context("the Postgres URL cannot be used")?;
+                let options = PostgresOptions {
+                    connections: database.connections,
+                    ..PostgresOptions::new(url.clone())
+                };
+                let store =
+                    PostgresStore::connect(&options).context("the Postgres URL cannot be used")?;
                 Ok(Self::Postgres(Arc::new(store)))
             }
         }

@@ -85,6 +85,14 @@ impl Entry {
     }
 }
 
+impl Counts {
+    /// All of them, each by its name.
+    pub fn all(&self) -> [(&'static str, u64); 2] {
+        [("hit", &self.hits), ("miss", &self.misses)]
+            .map(|(name, count)| (name, count.load(Ordering::Relaxed)))
+    }
+}
+
 impl Cached {
     /// Puts a memory of at most so many bytes in front of a store that goes by that clock.
     pub fn new(store: Arc<dyn Store>, clock: Clock, bytes_max: u64) -> Self {

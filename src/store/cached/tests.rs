@@ -108,7 +108,13 @@ async fn ask(cached: &Cached, digest: u8) -> ReserveVerdict {
     let told = cached.apply(Command::Reserve(Box::new(reserve))).await;
     match told.expect("it answers") {
         Answer::Reserve(reserved) => reserved.verdict,
-        other => panic!("not a Reserve's answer but {other:?}"),
+        Answer::Complete(_)
+        | Answer::Renew(_)
+        | Answer::Release(_)
+        | Answer::Park(_)
+        | Answer::Reexecute(_)
+        | Answer::Expire(_)
+        | Answer::Resolve(_) => panic!("not a Reserve's answer"),
     }
 }
 
@@ -198,11 +204,11 @@ async fn what_was_read_earlier_and_arrives_later_is_not_kept() {
 async fn at_the_end_of_retention_the_store_is_asked() {
     let replicas = Replicas::start();
     replicas.complete("done").await;
-    replicas
-        .clock
-        .advance(Terms::default().retention - Duration::from_secs(1));
+    let second = Duration::from_secs(1);
+    let almost = Terms::default().retention.saturating_sub(second);
+    replicas.clock.advance(almost);
     assert!(is_replay(&ask(&replicas.here, 1).await, "done"));
-    replicas.clock.advance(Duration::from_secs(1));
+    replicas.clock.advance(second);
     let told = ask(&replicas.here, 1).await;
     assert!(matches!(told, ReserveVerdict::Expired { .. }), "{told:?}");
 }

@@ -96,7 +96,7 @@ impl<J> Queue<J> {
         }
         add(&mut waiting.lanes)?;
         drop(waiting);
-        self.changed.notify_one();
+        self.changed.notify_last();
         Ok(())
     }
 
@@ -110,7 +110,7 @@ impl<J> Queue<J> {
             match self.look() {
                 Look::Found { next, more } => {
                     if more {
-                        self.changed.notify_one();
+                        self.changed.notify_last();
                     }
                     return Some(self.taken(next));
                 }
@@ -156,7 +156,7 @@ impl<J> Queue<J> {
         }
         let closed = waiting.closed;
         drop(waiting);
-        self.changed.notify_one();
+        self.changed.notify_last();
         if closed {
             self.changed.notify_waiters();
         }

@@ -4,6 +4,8 @@ use super::*;
 
 use std::sync::Arc;
 
+use oncegate::testkit::net::free_address;
+
 async fn unusable(store: &PostgresStore) -> String {
     let checked = store.check().await;
     let Err(StoreError::Unusable(text)) = checked else {
@@ -86,11 +88,7 @@ async fn a_read_only_database_is_unavailable() {
 #[tokio::test]
 async fn a_database_that_is_down_is_unavailable_and_not_told_of() {
     let password = "swordfish";
-    // A port that nothing listens on: it was free a moment ago and is below the outgoing ones.
-    let free = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let free = free_address();
     let url = format!("postgres://somebody:{password}@{free}/nowhere");
     let options = PostgresOptions {
         retry_for: Duration::from_millis(200),

@@ -7,18 +7,17 @@ mod connection;
 mod schema;
 mod sweep;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use oncegate::domain::command::{Answer, Command, Complete, Reserve, ReserveVerdict};
-use oncegate::domain::key::RecordKey;
-use oncegate::domain::outcome::{Outcome, OutcomeStatus};
+use oncegate::domain::command::{Answer, Command, Reserve, ReserveVerdict};
 use oncegate::domain::policy::Terms;
 use oncegate::domain::record::RequestId;
 use oncegate::domain::token::Token;
 use oncegate::port::store::{Store, StoreError};
 use oncegate::store::postgres::{self, PostgresOptions, PostgresStore};
 use oncegate::testkit::databases::TempPostgres;
+use oncegate::testkit::load::{ask, completion};
+use oncegate::testkit::values::{key_of as key, outcome};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
 /// A database of a test's own on one of the servers.
@@ -82,22 +81,10 @@ impl Database {
     }
 }
 
-fn key(name: &str) -> RecordKey {
-    RecordKey::parse("billing", "live", "acme", name).expect("a valid identity")
-}
-
 fn reserve(name: &str, request: u8) -> Command {
     Command::Reserve(Box::new(Reserve {
-        key: key(name),
-        operation: "invoice.create".to_owned(),
-        fingerprint: None,
         request_id: RequestId::from_bytes([request; 16]),
-        lease: Duration::from_secs(30),
-        holder: "test".to_owned(),
-        trace_id: String::new(),
-        attributes: BTreeMap::new(),
-        can_recover: true,
-        terms: Terms::default(),
+        ..ask(name)
     }))
 }
 
@@ -122,15 +109,6 @@ async fn granted(store: &PostgresStore, name: &str) -> Token {
 /// Reserves a new key and completes it.
 async fn completed(store: &PostgresStore, name: &str) {
     let token = granted(store, name).await;
-    let (text, payload) = (String::new, b"done".to_vec());
-    let status = OutcomeStatus::Succeeded;
-    let outcome = Outcome::reported(status, payload, text(), text(), Vec::new(), None);
-    let complete = Complete {
-        key: key(name),
-        token,
-        outcome,
-        retention: None,
-    };
-    let answer = store.apply(Command::Complete(Box::new(complete))).await;
+    let answer = store.apply(completion(name, token, outcome("done"))).await;
     assert!(matches!(answer, Ok(Answer::Complete(_))), "{answer:?}");
 }

@@ -12,12 +12,12 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use super::faulty::{Fault, Faulty};
-use super::store_failures::http_get;
-use super::waiting::{until_waiting, waiting};
+use super::waiting::until_waiting;
 use super::*;
+use crate::client::ask_and_wait as waiting;
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const EMPTY_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(super) const EMPTY_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 
 async fn server(drain_timeout: Duration) -> TestServer {
     let mut options = options();
@@ -159,7 +159,7 @@ async fn it_says_that_it_goes_before_it_takes_no_more_calls() {
 #[tokio::test]
 async fn the_http_port_says_what_this_is() {
     let server = server(Duration::from_secs(1)).await;
-    let (code, page) = http_get(&server, "/").await;
+    let (code, page) = server.get("/").await;
     assert!(code == 200 && page.contains("Oncegate") && page.contains("/readyz"));
-    assert_eq!(http_get(&server, "/nothing").await.0, 404);
+    assert_eq!(server.get("/nothing").await.0, 404);
 }

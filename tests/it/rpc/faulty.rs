@@ -7,11 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use oncegate::domain::command::Command;
 use oncegate::domain::key::RecordKey;
-use oncegate::domain::namespace::Namespace;
-use oncegate::domain::token::TokenSecrets;
 use oncegate::port::clock::Clock;
-use oncegate::port::store::{Applied, AuditEntry, Health, Reading, Store, StoreError, Swept};
+use oncegate::port::store::{Applied, Health, Reading, Store, StoreError};
 use oncegate::store::memory::MemoryStore;
+use oncegate::testkit::front::Front;
 use tokio::sync::Semaphore;
 
 #[derive(Debug)]
@@ -64,49 +63,24 @@ impl Faulty {
 }
 
 #[async_trait]
-impl Store for Faulty {
-    async fn carry_out(&self, command: Command) -> Result<Applied, StoreError> {
+impl Front for Faulty {
+    fn behind(&self) -> &dyn Store {
+        &self.inner
+    }
+
+    async fn on_carry_out(&self, command: Command) -> Result<Applied, StoreError> {
         self.pass().await?;
         self.inner.carry_out(command).await
     }
 
-    async fn read(&self, keys: Vec<RecordKey>) -> Result<Reading, StoreError> {
+    async fn on_read(&self, keys: Vec<RecordKey>) -> Result<Reading, StoreError> {
         if let Fault::Fail(error) = &*self.fault.lock().expect("not poisoned") {
             return Err(error.clone());
         }
         self.inner.read(keys).await
     }
 
-    async fn sweep(&self, batch: u32) -> Result<Swept, StoreError> {
-        self.inner.sweep(batch).await
-    }
-
-    async fn namespace(&self, name: &str) -> Result<Option<Namespace>, StoreError> {
-        self.inner.namespace(name).await
-    }
-
-    async fn namespaces(&self, after: &str, limit: u32) -> Result<Vec<Namespace>, StoreError> {
-        self.inner.namespaces(after, limit).await
-    }
-
-    async fn put_namespace(&self, namespace: Namespace) -> Result<Option<Namespace>, StoreError> {
-        self.inner.put_namespace(namespace).await
-    }
-
-    async fn audit(
-        &self,
-        key: RecordKey,
-        after: i64,
-        limit: u32,
-    ) -> Result<Vec<AuditEntry>, StoreError> {
-        self.inner.audit(key, after, limit).await
-    }
-
-    async fn token_secrets(&self) -> Result<TokenSecrets, StoreError> {
-        self.inner.token_secrets().await
-    }
-
-    async fn check(&self) -> Result<Health, StoreError> {
+    async fn on_check(&self) -> Result<Health, StoreError> {
         let fault = self.fault.lock().expect("not poisoned").clone();
         match fault {
             Fault::Fail(error) => Err(error),

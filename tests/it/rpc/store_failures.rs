@@ -142,23 +142,23 @@ async fn health_and_readiness_follow_the_store_and_liveness_does_not() {
         ServingStatus::NotServing as i32,
     );
     assert_eq!(next().await, serving);
-    let (code, body) = http_get(&server, "/readyz").await;
+    let (code, body) = server.get("/readyz").await;
     assert_eq!((code, body.contains("\"ready\"")), (200, true));
     store.set(Fault::Fail(StoreError::Unavailable(
         "connection refused".to_owned(),
     )));
     assert_eq!(next().await, not_serving);
-    let (code, body) = http_get(&server, "/readyz").await;
+    let (code, body) = server.get("/readyz").await;
     assert_eq!(code, 503);
     assert!(body.contains("connection refused"), "{body}");
-    assert_eq!(http_get(&server, "/healthz").await.0, 200);
+    assert_eq!(server.get("/healthz").await.0, 200);
     let alive = health
         .check(named(""))
         .await
         .expect("an answer")
         .into_inner();
     assert_eq!(alive.status, serving);
-    let (_, metrics) = http_get(&server, "/metrics").await;
+    let (_, metrics) = server.get("/metrics").await;
     assert!(metrics.contains("oncegate_ready 0"), "{metrics}");
     store.set(Fault::None);
     assert_eq!(next().await, serving);
@@ -189,19 +189,4 @@ async fn a_silent_store_is_not_ready_after_three_seconds_and_then_says_why() {
         "a reason is not forgotten"
     );
     following.abort();
-}
-
-/// The status and the body of one plain HTTP/1 request.
-pub(super) async fn http_get(server: &TestServer, path: &str) -> (u16, String) {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let mut stream = tokio::net::TcpStream::connect(server.http_address())
-        .await
-        .expect("up");
-    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.expect("sent");
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await.expect("an answer");
-    let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-    let code = head.split(' ').nth(1).expect("a code");
-    (code.parse().expect("a number"), body.to_owned())
 }

@@ -11,24 +11,14 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::*;
+use crate::client::ask_and_wait as waiting;
 use crate::rig::alone;
-
-pub(super) fn waiting(name: &str) -> pb::ReserveRequest {
-    pb::ReserveRequest {
-        wait: Some(seconds(30)),
-        ..reserve(name)
-    }
-}
 
 /// Waits until so many calls wait, as the metrics show.
 pub(super) async fn until_waiting(server: &TestServer, calls: usize) {
     let line = format!("oncegate_waiting_calls {calls}\n");
     let seen = async {
-        while !super::store_failures::http_get(server, "/metrics")
-            .await
-            .1
-            .contains(&line)
-        {
+        while !server.get("/metrics").await.1.contains(&line) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };

@@ -65,7 +65,7 @@ async fn requests_and_answers_may_be_compressed_health_included() {
 async fn a_message_over_the_limit_is_refused_whole_before_and_after_it_is_inflated() {
     let stage = Stage::new().await;
     let grant = stage.grant("k").await;
-    let request = complete("k", &grant.token, &vec![0; limits::MESSAGE_BYTES_MAX]);
+    let request = complete("k", &grant.token, vec![0; limits::MESSAGE_BYTES_MAX]);
     let plain = stage.server.gate();
     let zipped =
         GateServiceClient::new(stage.server.channel()).send_compressed(CompressionEncoding::Gzip);
@@ -153,7 +153,7 @@ async fn the_trace_of_a_call_stands_in_its_attempt() {
         .insert("traceparent", header.parse().expect("a header"));
     answer(stage.server.gate().reserve(request).await);
     assert_eq!(stage.lookup("k").await.attempts[0].trace_id, ID);
-    let (_, metrics) = super::store_failures::http_get(&stage.server, "/metrics").await;
+    let (_, metrics) = stage.server.get("/metrics").await;
     let line = "method=\"oncegate.v1.GateService/Reserve\"";
     assert!(metrics.contains(line), "{metrics}");
 }
@@ -207,7 +207,7 @@ async fn an_unknown_method_is_unimplemented() {
     let stage = Stage::new().await;
     let told = raw(&stage, "Seize", &[], &[]).await;
     assert_eq!(told.code(), Code::Unimplemented);
-    let (_, metrics) = super::store_failures::http_get(&stage.server, "/metrics").await;
+    let (_, metrics) = stage.server.get("/metrics").await;
     assert!(
         metrics.contains("method=\"other\"") && !metrics.contains("Seize"),
         "{metrics}"
