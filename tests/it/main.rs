@@ -9,6 +9,7 @@ mod cli_admin;
 mod cli_records;
 mod cli_run;
 mod cli_run_crash;
+mod cli_run_stuck;
 mod client;
 mod cluster;
 mod conformance;

@@ -3,6 +3,7 @@
 mod child;
 mod lease;
 mod outcome;
+mod pass;
 mod report;
 mod reserve;
 mod signals;
@@ -92,10 +93,12 @@ struct Run {
     args: RunArgs,
 }
 
-/// What is to be done after Reserve.
-enum Next {
-    /// Run the command under this reservation.
-    Execute(lease::Held),
+/// What a Reserve gave that leads on.
+enum Reserved {
+    /// The right to run the command.
+    Held(lease::Held),
+    /// The right to find out what became of an earlier run.
+    Stranded(Box<v1::Recover>),
     /// The command has run: replay it.
     Replay(Box<v1::Replay>),
 }
@@ -105,20 +108,43 @@ pub(crate) async fn run(args: RunArgs) -> Result<Exit, Failure> {
     // Listening from here on: a signal that comes while the right is asked for must not leave a
     // record that looks as if the command had been started.
     let mut signals = Signals::listen()?;
-    let client = Client::connect(&args.server).await?;
+    let client = tokio::select! {
+        client = Client::connect(&args.server) => client?,
+        Some(signal) = signals.next() => return Ok(signal.exit()),
+    };
     let run = Run { client, key, args };
     let request = run.request()?;
-    let next = tokio::select! {
+    let verdict = tokio::select! {
         biased;
-        next = run.reserve(request.clone()) => next?,
+        verdict = run.reserve(request.clone()) => verdict?,
         Some(signal) = signals.next() => {
             run.withdraw(request, &signal.before_start()).await;
             return Ok(signal.exit());
         }
     };
-    match next {
-        Next::Replay(found) => outcome::replay(&found),
-        Next::Execute(held) => run.execute(held, &mut signals).await,
+    let held = match verdict {
+        Reserved::Replay(found) => return replay(found, &mut signals).await,
+        Reserved::Held(held) => held,
+        Reserved::Stranded(found) => {
+            if let Some(signal) = signals.pending() {
+                let token = reserve::token_of(&found);
+                run.release(token, &signal.before_start()).await;
+                return Ok(signal.exit());
+            }
+            run.recover(&found).await?
+        }
+    };
+    run.execute(held, &mut signals).await
+}
+
+/// Prints on a thread of its own, which is left behind if nobody reads and a signal ends the wait.
+async fn replay(found: Box<v1::Replay>, signals: &mut Signals) -> Result<Exit, Failure> {
+    let printed = tokio::task::spawn_blocking(move || outcome::replay(&found));
+    tokio::select! {
+        exit = printed => {
+            exit.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?
+        }
+        Some(signal) = signals.next() => Ok(signal.exit()),
     }
 }
 
@@ -148,15 +174,17 @@ impl Run {
         let heartbeat = held.keep(self.client.clone(), self.key.clone(), self.args.lease);
         let finished = child.finish(signals).await;
         heartbeat.stop();
-        let finished = finished?;
-        match finished.ended {
+        let (finished, rest) = finished?;
+        let exit = match finished.ended {
             child::Ended::Code(code) => {
                 let outcome = outcome::of(code, &finished, self.args.max_output);
-                self.report(&token, outcome, code, signals).await?;
-                Ok(Exit::Command(code))
+                let reported = self.report(&token, outcome, code, signals).await;
+                reported.map(|()| Exit::Command(code))
             }
-            child::Ended::Killed(signal) => Ok(self.killed(&token, signal).await),
-        }
+            child::Ended::Killed(signal) => Ok(self.killed(&token, signal, signals).await),
+        };
+        rest.until_read(signals).await;
+        exit
     }
 
     /// The command was not started: provably nothing happened.
@@ -175,12 +203,18 @@ impl Run {
     }
 
     /// The command was killed: what it did is not known, so nothing is completed.
-    async fn killed(&self, token: &str, signal: i32) -> Exit {
+    async fn killed(&self, token: &str, signal: i32, signals: &mut Signals) -> Exit {
         let what = format!("the command was killed by signal {signal}; what it did is not known");
         if self.args.repeatable {
             let next = "the next run starts it again, once the lease is out";
             output::note(&format!("{what}: {next}"));
-        } else if self.park(token, &what).await {
+            return signals::exit_of(signal);
+        }
+        let parked = tokio::select! {
+            parked = self.park(token, &what) => parked,
+            Some(_) = signals.next() => false,
+        };
+        if parked {
             output::note(&format!("{what}: the record is parked"));
             output::note(&self.resolve_hint());
         } else {
