@@ -152,6 +152,23 @@ async fn a_report_that_is_stopped_says_what_is_known() {
 }
 
 #[tokio::test]
+async fn a_second_signal_ends_the_giving_back() {
+    let server = server().await;
+    send(server.process_id(), "STOP").await;
+    let mut run = server.command(&gated(&[], "echo x >> ran"));
+    let mut run = run.spawn().expect("it starts");
+    sleep(Duration::from_millis(500)).await;
+    signal(&run, "TERM").await;
+    until_told(&mut run, "a second signal ends this").await;
+    let asked_at = Instant::now();
+    signal(&run, "TERM").await;
+    assert_eq!(code(&mut run).await, Some(143));
+    // Alone it would take three calls of ten seconds.
+    assert!(asked_at.elapsed() < Duration::from_secs(15));
+    assert_eq!(runs(&server), 0);
+}
+
+#[tokio::test]
 async fn a_right_to_recover_is_given_back_when_stopped_before_the_start() {
     for (flags, code) in [(&[][..], 102), (&["--repeatable"][..], 0)] {
         let server = server().await;

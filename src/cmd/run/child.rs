@@ -22,7 +22,7 @@ const OUTPUT_GRACE: Duration = Duration::from_secs(2);
 /// How long what the command said may take so that what we say comes after it.
 const IN_ORDER: Duration = Duration::from_millis(100);
 /// How long a reader has, once the command has ended and its end is reported, to read the rest.
-const REST_WITHIN: Duration = Duration::from_secs(60);
+const REST_WITHIN: Duration = Duration::from_mins(1);
 
 /// A command that runs.
 pub(super) struct Running {

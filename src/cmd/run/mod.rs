@@ -21,6 +21,9 @@ use super::output;
 use super::reserve::FingerprintArgs;
 use crate::proto::v1;
 
+/// From here on somebody who waits wants to know what for.
+const SLOW: Duration = Duration::from_secs(1);
+
 /// Run a command once per key, and replay its output and exit code to everyone after.
 ///
 /// The first caller runs the command; while it runs, the right is renewed. A later call with the
@@ -118,7 +121,8 @@ pub(crate) async fn run(args: RunArgs) -> Result<Exit, Failure> {
         biased;
         verdict = run.reserve(request.clone()) => verdict?,
         Some(signal) = signals.next() => {
-            run.withdraw(request, &signal.before_start()).await;
+            let why = signal.before_start();
+            given_back(run.withdraw(request, &why), &mut signals).await;
             return Ok(signal.exit());
         }
     };
@@ -127,14 +131,30 @@ pub(crate) async fn run(args: RunArgs) -> Result<Exit, Failure> {
         Reserved::Held(held) => held,
         Reserved::Stranded(found) => {
             if let Some(signal) = signals.pending() {
-                let token = reserve::token_of(&found);
-                run.release(token, &signal.before_start()).await;
+                let why = signal.before_start();
+                given_back(run.release(reserve::token_of(&found), &why), &mut signals).await;
                 return Ok(signal.exit());
             }
             run.recover(&found).await?
         }
     };
     run.execute(held, &mut signals).await
+}
+
+/// Waits until a right that was not used is given back, unless a second signal says that even this takes
+/// too long.
+async fn given_back(giving: impl Future<Output = ()>, signals: &mut Signals) {
+    tokio::pin!(giving);
+    if tokio::time::timeout(SLOW, &mut giving).await.is_ok() {
+        return;
+    }
+    output::note(
+        "giving the right back; the server does not answer yet: a second signal ends this",
+    );
+    tokio::select! {
+        () = giving => {}
+        Some(_) = signals.next() => output::note(report::NOT_GIVEN_BACK),
+    }
 }
 
 /// Prints on a thread of its own, which is left behind if nobody reads and a signal ends the wait.
@@ -152,7 +172,8 @@ impl Run {
     async fn execute(&self, held: lease::Held, signals: &mut Signals) -> Result<Exit, Failure> {
         let token = held.token.clone();
         if let Some(signal) = signals.pending() {
-            self.release(&token, &signal.before_start()).await;
+            let why = signal.before_start();
+            given_back(self.release(&token, &why), signals).await;
             return Ok(signal.exit());
         }
         let confirmed = held.confirmed(&self.client, &self.key, self.args.lease);

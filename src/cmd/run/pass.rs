@@ -181,7 +181,7 @@ mod tests {
         let mut passing = Passing::start(Some(from), to, usize::MAX, phase.clone());
         let text = vec![b'a'; 3 * CHUNK];
         let told = command.write_all(&text);
-        let held_back = tokio::time::timeout(Duration::from_secs(60), told).await;
+        let held_back = tokio::time::timeout(Duration::from_mins(1), told).await;
         assert!(held_back.is_err(), "the command is held back");
         drop(command);
 

@@ -16,6 +16,7 @@ use crate::proto::v1::complete_response::Verdict;
 
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
+pub(super) const NOT_GIVEN_BACK: &str = "the right could not be given back: it ends with its lease";
 /// How often a call is made whose answer does not come.
 const TRIES: u32 = 3;
 
@@ -149,7 +150,7 @@ impl Run {
             async move { gate.release(call).await }
         });
         if released.await.is_err() {
-            output::note("the right could not be given back: it ends with its lease");
+            output::note(NOT_GIVEN_BACK);
         }
     }
 

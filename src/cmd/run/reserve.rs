@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::lease::Held;
-use super::report::{parked_exit, repeated};
+use super::report::{NOT_GIVEN_BACK, parked_exit, repeated};
 use super::{Reserved, Run};
 use crate::cmd::exit::Exit;
 use crate::cmd::failure::Failure;
@@ -102,7 +102,7 @@ impl Run {
     pub(super) async fn withdraw(&self, mut request: v1::ReserveRequest, reason: &str) {
         request.wait = None;
         let Ok(response) = self.ask(&request, Duration::ZERO).await else {
-            return;
+            return output::note(NOT_GIVEN_BACK);
         };
         match response.verdict {
             Some(Verdict::Granted(granted)) => self.release(&granted.token, reason).await,
