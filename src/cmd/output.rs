@@ -72,9 +72,18 @@ impl Output {
         data(shown.as_bytes())
     }
 
-    /// Shows a table that no message stands behind.
-    pub(crate) fn sheet(self, sheet: &Sheet) -> Result<(), Failure> {
-        data(sheet.render(self.color_out).as_bytes())
+    /// Shows what is no message of the protocol: as its text, or as its JSON on one line.
+    pub(crate) fn own(
+        self,
+        format: Format,
+        json: &serde_json::Value,
+        text: impl FnOnce(bool) -> String,
+    ) -> Result<(), Failure> {
+        let shown = match format {
+            Format::Table => text(self.color_out),
+            Format::Json => format!("{json}\n"),
+        };
+        data(shown.as_bytes())
     }
 
     /// Tells on standard error why the command failed.
