@@ -125,15 +125,16 @@ impl Run {
     }
 
     fn not_recorded(&self, failure: Failure, code: u8) -> Failure {
-        let next = if self.args.repeatable {
-            "start it again".to_owned()
-        } else {
-            format!("park the record; {}", self.resolve_hint())
-        };
-        failure
+        let known = failure
             .within("the outcome could not be recorded")
             .hint(format!("the command has run, and ended with {code}"))
-            .hint(format!("if the server has got it all the same, the next run will replay it; else it will {next}"))
+            .hint("if the server has got it all the same, the next run will replay it");
+        if self.args.repeatable {
+            return known.hint("else it will start the command again, once the lease is out");
+        }
+        known
+            .hint("else it will park the record, once the lease is out")
+            .hint(self.resolve_hint())
     }
 
     /// Says that provably nothing happened. If nobody hears it, the next run finds the record
