@@ -2,15 +2,25 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
 use tokio::task::spawn_blocking;
 
+use crate::config::Problems;
 use crate::config::database::DatabaseUrl;
 use crate::port::clock::Clock;
-use crate::port::store::Store;
+use crate::port::store::{Store, StoreError};
 use crate::store::memory::MemoryStore;
 use crate::store::postgres::{PostgresOptions, PostgresStore};
 use crate::store::sqlite::SqliteStore;
+
+/// Names the setting where it is that which must change.
+fn bad_setting(error: StoreError) -> anyhow::Error {
+    match error {
+        StoreError::Unusable(problem) => Problems(vec![format!("database.url: {problem}")]).into(),
+        StoreError::Unavailable(_) | StoreError::OutcomeUnknown(_) | StoreError::Corrupt(_) => {
+            anyhow::Error::new(error).context("the store cannot be opened")
+        }
+    }
+}
 
 /// A store of whichever engine.
 #[derive(Debug)]
@@ -32,14 +42,12 @@ impl Opened {
             DatabaseUrl::Sqlite(path) => {
                 let own = path.clone();
                 let opened = spawn_blocking(move || SqliteStore::open(&own, Clock::Database));
-                let store = opened
-                    .await?
-                    .with_context(|| format!("{} cannot be used", path.display()))?;
+                let store = opened.await?.map_err(bad_setting)?;
                 Ok(Self::Sqlite(Arc::new(store)))
             }
             DatabaseUrl::Postgres(url) => {
                 let store = PostgresStore::connect(&PostgresOptions::new(url.clone()))
-                    .context("the Postgres URL cannot be used")?;
+                    .map_err(bad_setting)?;
                 Ok(Self::Postgres(Arc::new(store)))
             }
         }
