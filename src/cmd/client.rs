@@ -20,21 +20,21 @@ const TOKEN_VARIABLE: &str = "ONCEGATE_TOKEN";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A channel on which every call carries the credential.
-pub(crate) type Authorized = InterceptedService<Channel, Credential>;
+pub(crate) type Authorized = InterceptedService<Channel, Bearer>;
 
 /// A connected server.
 #[derive(Clone)]
 pub(crate) struct Client {
     channel: Channel,
-    credential: Credential,
+    bearer: Bearer,
     timeout: Duration,
 }
 
 /// A bearer token, or none.
 #[derive(Clone)]
-pub(crate) struct Credential(Option<MetadataValue<Ascii>>);
+pub(crate) struct Bearer(Option<MetadataValue<Ascii>>);
 
-impl Interceptor for Credential {
+impl Interceptor for Bearer {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         if let Some(bearer) = &self.0 {
             let metadata = request.metadata_mut();
@@ -47,7 +47,7 @@ impl Interceptor for Credential {
 impl Client {
     /// Connects, so that a server that is not there is told apart from one that refuses.
     pub(crate) async fn connect(args: &ServerArgs) -> Result<Self, Failure> {
-        let credential = Credential::read(args)?;
+        let bearer = Bearer::read(args)?;
         let endpoint = endpoint(args)?;
         let channel = endpoint.connect().await.map_err(|error| {
             let cause = root_cause(&error);
@@ -57,23 +57,23 @@ impl Client {
         })?;
         Ok(Self {
             channel,
-            credential,
+            bearer,
             timeout: args.timeout,
         })
     }
 
     pub(crate) fn gate(&self) -> GateServiceClient<Authorized> {
-        GateServiceClient::with_interceptor(self.channel.clone(), self.credential.clone())
+        GateServiceClient::with_interceptor(self.channel.clone(), self.bearer.clone())
             .max_decoding_message_size(limits::MESSAGE_BYTES_MAX)
     }
 
     pub(crate) fn support(&self) -> SupportServiceClient<Authorized> {
-        SupportServiceClient::with_interceptor(self.channel.clone(), self.credential.clone())
+        SupportServiceClient::with_interceptor(self.channel.clone(), self.bearer.clone())
             .max_decoding_message_size(limits::MESSAGE_BYTES_MAX)
     }
 
     pub(crate) fn admin(&self) -> AdminServiceClient<Authorized> {
-        AdminServiceClient::with_interceptor(self.channel.clone(), self.credential.clone())
+        AdminServiceClient::with_interceptor(self.channel.clone(), self.bearer.clone())
             .max_decoding_message_size(limits::MESSAGE_BYTES_MAX)
     }
 
@@ -95,7 +95,7 @@ impl Client {
     }
 }
 
-impl Credential {
+impl Bearer {
     fn read(args: &ServerArgs) -> Result<Self, Failure> {
         let token = match &args.token_file {
             Some(path) => {

@@ -1,4 +1,4 @@
-//! The exit codes, all of them. `docs/cli.md` has the same table; a test compares the two.
+//! The exit codes, all of them. `docs/cli.md` has them in its tables; a test compares.
 
 use std::process::ExitCode;
 
@@ -90,36 +90,53 @@ impl From<Exit> for ExitCode {
 mod tests {
     use super::*;
 
-    const FIXED: [(Exit, &str); 14] = [
-        (Exit::Ok, "Ok"),
-        (Exit::Failed, "Failed"),
-        (Exit::Usage, "Usage"),
-        (Exit::InProgress, "InProgress"),
-        (Exit::Mismatch, "Mismatch"),
-        (Exit::Parked, "Parked"),
-        (Exit::Recover, "Recover"),
-        (Exit::Expired, "Expired"),
-        (Exit::Stale, "Stale"),
-        (Exit::NotFound, "NotFound"),
-        (Exit::Denied, "Denied"),
-        (Exit::Unavailable, "Unavailable"),
-        (Exit::Conflict, "Conflict"),
-        (Exit::NotPossible, "NotPossible"),
+    const FIXED: [Exit; 14] = [
+        Exit::Ok,
+        Exit::Failed,
+        Exit::Usage,
+        Exit::InProgress,
+        Exit::Mismatch,
+        Exit::Parked,
+        Exit::Recover,
+        Exit::Expired,
+        Exit::Stale,
+        Exit::NotFound,
+        Exit::Denied,
+        Exit::Unavailable,
+        Exit::Conflict,
+        Exit::NotPossible,
     ];
 
+    /// Read from the text above, so that a code cannot be added without its rows.
     #[test]
     fn every_exit_code_stands_in_the_manual() {
+        let (above, _) = include_str!("exit.rs")
+            .split_once("mod tests")
+            .expect("is here");
+        let coded = |line: &str| {
+            let (name, code) = line.trim().strip_prefix("Self::")?.split_once(" => ")?;
+            let code: u8 = code.trim_end_matches(',').parse().ok()?;
+            Some((name.to_owned(), code))
+        };
+        let coded: Vec<_> = above.lines().filter_map(coded).collect();
+        assert_eq!(coded.len(), FIXED.len(), "{coded:?}");
         let manual = include_str!("../../docs/cli.md");
-        for (exit, name) in FIXED {
-            let row = format!("| {} | `{name}` |", exit.code());
+        let (_, of_run) = manual.split_once("### `oncegate run`\n").expect("is there");
+        let (of_run, _) = of_run.split_once("\n### ").expect("it ends");
+        for (name, code) in coded {
+            let row = format!("| {code} | `{name}` |");
             assert!(manual.contains(&row), "docs/cli.md has no row {row}");
+            let codes = of_run.lines().filter_map(|line| line.split('|').nth(1));
+            let mut codes = codes.flat_map(|cell| cell.split(','));
+            let is_there = codes.any(|one| one.trim() == code.to_string());
+            assert!(is_there || code == 0, "the codes of run lack {code}");
         }
     }
 
     #[test]
     fn no_two_exits_share_a_code() {
-        for (at, (one, _)) in FIXED.iter().enumerate() {
-            for (other, _) in &FIXED[at + 1..] {
+        for (at, one) in FIXED.iter().enumerate() {
+            for other in &FIXED[at + 1..] {
                 assert_ne!(one.code(), other.code(), "{one:?} {other:?}");
             }
         }

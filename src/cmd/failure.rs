@@ -6,6 +6,7 @@ use tonic::Status;
 use tonic_types::StatusExt;
 
 use super::exit::Exit;
+use crate::config::Problems;
 use crate::domain::error::InvalidField;
 
 /// An exit code and the lines that explain it. The first line is the message.
@@ -82,6 +83,26 @@ impl From<InvalidField> for Failure {
     }
 }
 
+impl From<Problems> for Failure {
+    fn from(problems: Problems) -> Self {
+        let mut failure = Self::usage("the configuration cannot be used:");
+        // A driver's text may itself have several lines, and an empty last one.
+        let lines = problems.0.iter().flat_map(|problem| problem.lines());
+        failure.lines.extend(lines.map(str::to_owned));
+        failure
+    }
+}
+
+/// What ends a server: settings that cannot be used, or anything else.
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        match error.downcast::<Problems>() {
+            Ok(problems) => problems.into(),
+            Err(error) => Self::new(Exit::Failed, format!("{error:#}")),
+        }
+    }
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Self::new(Exit::Failed, error.to_string())
@@ -135,6 +156,23 @@ mod tests {
                 "read: docs/errors/INVALID_FIELD.md",
             ]
         );
+    }
+
+    #[test]
+    fn problems_of_a_configuration_are_usage_errors_one_a_line() {
+        let problems = || Problems(vec!["a.b: bad\n".to_owned(), "c.d: worse".to_owned()]);
+        for failure in [
+            Failure::from(problems()),
+            anyhow::Error::from(problems()).into(),
+        ] {
+            assert_eq!(failure.exit, Exit::Usage);
+            let want = [
+                "the configuration cannot be used:",
+                "a.b: bad",
+                "c.d: worse",
+            ];
+            assert_eq!(failure.lines, want);
+        }
     }
 
     #[test]

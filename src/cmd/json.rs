@@ -32,13 +32,14 @@ named!(
     ReexecuteResponse,
     ParkResponse,
     ResolveResponse,
+    ListAuditResponse,
     CreateNamespaceResponse,
     GetNamespaceResponse,
     ListNamespacesResponse,
     UpdateNamespaceResponse,
 );
 
-/// One line of JSON, its end included.
+/// A message as one line of JSON, its end included.
 pub(crate) fn line<M: Named>(message: &M) -> Result<String, Failure> {
     encode(M::NAME, &message.encode_to_vec()).map_err(|problem| {
         Failure::new(

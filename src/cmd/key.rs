@@ -3,11 +3,13 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Subcommand};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use super::args::FormatArgs;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output;
+use super::output::Output;
 
 /// Goes in first, so that no other use of SHA-256 gives the same digest.
 const TAG: &[u8] = b"oncegate/key/v1\0";
@@ -30,9 +32,12 @@ pub(crate) struct DeriveArgs {
     /// The parts, in their order. An empty one is refused: most likely a variable was not set.
     #[arg(required = true, value_name = "PART")]
     parts: Vec<String>,
+
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
-pub(crate) fn key(command: &KeyCommand) -> Result<Exit, Failure> {
+pub(crate) fn key(command: &KeyCommand, out: Output) -> Result<Exit, Failure> {
     let KeyCommand::Derive(args) = command;
     for (at, part) in (1..).zip(&args.parts) {
         if part.trim().is_empty() {
@@ -40,7 +45,10 @@ pub(crate) fn key(command: &KeyCommand) -> Result<Exit, Failure> {
             return Err(Failure::usage(problem).hint("is a variable not set?"));
         }
     }
-    output::data(format!("{}\n", derive(&args.parts)).as_bytes())?;
+    let key = derive(&args.parts);
+    out.own(args.format.format, &json!({ "key": key }), |_| {
+        format!("{key}\n")
+    })?;
     Ok(Exit::Ok)
 }
 

@@ -3,12 +3,15 @@
 use std::path::Path;
 
 use clap::Args;
+use serde_json::json;
 use tokio::task::spawn_blocking;
 
+use super::args::FormatArgs;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output;
+use super::output::Output;
 use crate::config::database::DatabaseUrl;
+use crate::config::{self, Flags};
 use crate::port::clock::Clock;
 use crate::port::store::StoreError;
 use crate::store::postgres;
@@ -30,6 +33,9 @@ pub(crate) struct MigrateArgs {
     /// Take the schema back to this version; 0 takes all tables away.
     #[arg(long, value_name = "VERSION", value_parser = clap::value_parser!(u32).range(0..=9999))]
     down_to: Option<u32>,
+
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// Which store.
@@ -47,17 +53,17 @@ pub(crate) struct StoreArgs {
     pub(crate) database_url: Option<DatabaseUrl>,
 }
 
-/// The store that `serve` uses if it is told nothing.
-pub(crate) const DEFAULT_PATH: &str = "oncegate.db";
-
 fn database_url(text: &str) -> Result<DatabaseUrl, String> {
     DatabaseUrl::try_from(text.to_owned())
 }
 
 impl StoreArgs {
-    pub(crate) fn url(&self) -> DatabaseUrl {
-        let default = || DatabaseUrl::Sqlite(DEFAULT_PATH.into());
-        self.database_url.clone().unwrap_or_else(default)
+    /// The store that is named, else the one that `serve` uses if it is told nothing.
+    pub(crate) fn url(&self) -> Result<DatabaseUrl, Failure> {
+        match &self.database_url {
+            Some(named) => Ok(named.clone()),
+            None => Ok(config::read(None, [], Flags::new())?.database.url),
+        }
     }
 }
 
@@ -73,8 +79,8 @@ pub(crate) fn failed(error: &StoreError) -> Failure {
     Failure::new(exit, error.to_string())
 }
 
-pub(crate) async fn migrate(args: MigrateArgs) -> Result<Exit, Failure> {
-    let url = args.store.url();
+pub(crate) async fn migrate(args: MigrateArgs, out: Output) -> Result<Exit, Failure> {
+    let url = args.store.url()?;
     let (before, after) = match (&url, args.down_to) {
         (DatabaseUrl::Memory, _) => {
             return Err(Failure::usage("a store in memory has no schema to migrate"));
@@ -89,12 +95,15 @@ pub(crate) async fn migrate(args: MigrateArgs) -> Result<Exit, Failure> {
             work.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??
         }
     };
-    let done = if before == after {
-        format!("{url}: the schema is at version {after}; nothing was to be done")
-    } else {
-        format!("{url}: the schema went from version {before} to {after}")
+    let shown = |_| {
+        if before == after {
+            format!("{url}: the schema is at version {after}; nothing was to be done\n")
+        } else {
+            format!("{url}: the schema went from version {before} to {after}\n")
+        }
     };
-    output::data(format!("{done}\n").as_bytes())?;
+    let done = json!({ "store": url.to_string(), "before": before, "after": after });
+    out.own(args.format.format, &done, shown)?;
     Ok(Exit::Ok)
 }
 

@@ -2,6 +2,7 @@
 //! that knows every other; no rule about records is decided here.
 
 mod args;
+mod audit;
 mod client;
 mod complete;
 mod doctor;
@@ -71,6 +72,9 @@ enum Command {
     Lookup(lookup::LookupArgs),
     Expire(expire::ExpireArgs),
     Resolve(resolve::ResolveArgs),
+    /// Show what was done to records, and by whom.
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
     /// Create, show, list and change namespaces.
     #[command(subcommand)]
     Namespace(namespace::NamespaceCommand),
@@ -123,10 +127,10 @@ fn execute(command: Command, out: Output) -> Result<Exit, Failure> {
 
 async fn dispatch(command: Command, out: Output) -> Result<Exit, Failure> {
     match command {
-        Command::Serve(args) => match Box::pin(serve::serve(args)).await {
-            Ok(()) => Ok(Exit::Ok),
-            Err(error) => Err(Failure::new(Exit::Failed, format!("{error:#}"))),
-        },
+        Command::Serve(args) => {
+            Box::pin(serve::serve(args)).await?;
+            Ok(Exit::Ok)
+        }
         Command::Run(args) => Box::pin(run::run(args)).await,
         Command::Reserve(args) => reserve::reserve(args, out).await,
         Command::Complete(args) => complete::complete(args, out).await,
@@ -137,9 +141,10 @@ async fn dispatch(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Lookup(args) => lookup::lookup(args, out).await,
         Command::Expire(args) => expire::expire(args, out).await,
         Command::Resolve(args) => resolve::resolve(args, out).await,
+        Command::Audit(command) => audit::audit(command, out).await,
         Command::Namespace(command) => Box::pin(namespace::namespace(command, out)).await,
-        Command::Key(command) => key::key(&command),
-        Command::Migrate(args) => migrate::migrate(args).await,
+        Command::Key(command) => key::key(&command, out),
+        Command::Migrate(args) => migrate::migrate(args, out).await,
         Command::Doctor(args) => Box::pin(doctor::doctor(args, out)).await,
         Command::Completions(args) => completions(&args),
     }
@@ -161,20 +166,58 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    #[test]
-    fn every_command_has_an_example_in_its_help() {
+    /// Every command that does something, by its words, e.g. `key derive`.
+    fn commands() -> Vec<(String, clap::Command)> {
         let mut root = Cli::command();
         root.build();
-        let ours = |command: &&clap::Command| command.get_name() != "help";
-        let mut open: Vec<clap::Command> = root.get_subcommands().filter(ours).cloned().collect();
-        while let Some(command) = open.pop() {
-            let inner: Vec<_> = command.get_subcommands().filter(ours).cloned().collect();
-            let name = command.get_name().to_owned();
-            if inner.is_empty() && name != "serve" {
-                let help = command.clone().render_long_help().to_string();
-                assert!(help.contains("Example"), "{name} has no example:\n{help}");
+        let mut open = vec![(String::new(), root)];
+        let mut found = Vec::new();
+        while let Some((words, command)) = open.pop() {
+            let before = open.len();
+            for inner in command.get_subcommands() {
+                let name = inner.get_name();
+                if name != "help" {
+                    let words = format!("{words} {name}").trim().to_owned();
+                    open.push((words, inner.clone()));
+                }
             }
-            open.extend(inner);
+            if open.len() == before {
+                found.push((words, command));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn every_command_has_an_example_in_its_help() {
+        for (words, mut command) in commands() {
+            let help = command.render_long_help().to_string();
+            let has = help.contains("Example") || words == "serve";
+            assert!(has, "{words} has no example:\n{help}");
+        }
+    }
+
+    #[test]
+    fn every_command_and_option_stands_in_the_manual() {
+        let manual = include_str!("../../docs/cli.md");
+        let section = |heading: &str| {
+            let (_, from) = manual.split_once(&format!("\n{heading}\n"))?;
+            from.split("\n##").next()
+        };
+        let names = |text: &str, option: &str| {
+            let mut words = text.split(|c: char| c != '-' && !c.is_ascii_alphanumeric());
+            words.any(|word| word == option)
+        };
+        let shared = section("## Which server, which record").expect("is there");
+        for (words, command) in commands() {
+            let own = section(&format!("### `oncegate {words}`"));
+            assert!(own.is_some(), "docs/cli.md has no section {words}");
+            let own = own.unwrap_or_default();
+            for option in command.get_arguments().filter_map(clap::Arg::get_long) {
+                let option = format!("--{option}");
+                let is_there = names(own, &option) || names(shared, &option);
+                assert!(is_there, "docs/cli.md: {words} lacks {option}");
+            }
         }
     }
 }

@@ -1,10 +1,16 @@
 //! Where a command writes: data to standard output, everything else to standard error.
 
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use super::failure::Failure;
 use super::table::Sheet;
 use super::{json, text};
+
+/// How long standard error may take one message. It may be a pipe that nobody reads, and what is told
+/// there is never worth what waits behind it.
+const TOLD_WITHIN: Duration = Duration::from_secs(1);
 
 /// How data is shown: to people, or to programs as one line of protobuf JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -66,23 +72,28 @@ impl Output {
         data(shown.as_bytes())
     }
 
-    /// Shows a table that no message stands behind.
-    pub(crate) fn sheet(self, sheet: &Sheet) -> Result<(), Failure> {
-        data(sheet.render(self.color_out).as_bytes())
+    /// Shows what is no message of the protocol: as its text, or as its JSON on one line.
+    pub(crate) fn own(
+        self,
+        format: Format,
+        json: &serde_json::Value,
+        text: impl FnOnce(bool) -> String,
+    ) -> Result<(), Failure> {
+        let shown = match format {
+            Format::Table => text(self.color_out),
+            Format::Json => format!("{json}\n"),
+        };
+        data(shown.as_bytes())
     }
 
     /// Tells on standard error why the command failed.
     pub(crate) fn failure(self, failure: &Failure) {
-        let mut err = io::stderr().lock();
-        let label = paint(self.color_err, Tone::Bad, "error:");
+        let mut shown = paint(self.color_err, Tone::Bad, "error:");
         for (at, line) in failure.lines.iter().enumerate() {
-            let line = text::one_line(line);
-            drop(if at == 0 {
-                writeln!(err, "{label} {line}")
-            } else {
-                writeln!(err, "  {line}")
-            });
+            let indent = if at == 0 { " " } else { "  " };
+            shown = format!("{shown}{indent}{}\n", text::one_line(line));
         }
+        tell(shown);
     }
 }
 
@@ -97,8 +108,17 @@ pub(crate) fn data(bytes: &[u8]) -> Result<(), Failure> {
 
 /// Tells something on standard error. If nobody can read it, the work goes on.
 pub(crate) fn note(message: &str) {
-    let shown = text::one_line(message);
-    drop(writeln!(io::stderr().lock(), "oncegate: {shown}"));
+    tell(format!("oncegate: {}\n", text::one_line(message)));
+}
+
+/// Writes to standard error on a thread of its own, which is left behind if nobody reads.
+fn tell(shown: String) {
+    let (told, done) = mpsc::channel();
+    std::thread::spawn(move || {
+        drop(io::stderr().lock().write_all(shown.as_bytes()));
+        told.send(()).ok();
+    });
+    done.recv_timeout(TOLD_WITHIN).ok();
 }
 
 /// Writes bytes to standard error as they are.

@@ -11,9 +11,10 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
+use tracing_subscriber::EnvFilter;
 
 use self::store::Opened;
-use crate::config::{Config, Flags};
+use crate::config::{Config, Flags, Problems};
 use crate::domain::limits;
 use crate::port::clock::Clock;
 use crate::port::store::Store;
@@ -80,6 +81,9 @@ impl ServeArgs {
 /// The configuration, the store or an address cannot be used; the text says what to do.
 pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     let config = crate::config::read(args.config.as_deref(), std::env::vars(), args.flags())?;
+    if let Err(error) = EnvFilter::try_new(&config.log.filter) {
+        return Err(Problems(vec![format!("log.filter: {error}")]).into());
+    }
     if args.print_config {
         return print(&config.shown()?);
     }

@@ -4,13 +4,10 @@ use std::collections::HashMap;
 use std::future::Future;
 
 use futures::StreamExt;
-use futures::stream;
+use futures::stream::FuturesUnordered;
 
 use super::error::ServiceError;
 use crate::domain::key::{KeyDigest, RecordKey};
-
-/// Keys that one batch works on at once.
-const KEYS_AT_ONCE: usize = 32;
 
 /// Runs `work` on every item and gives the results in the items' order. Items of one key run one
 /// after the other; the same key twice: the second is judged after the first.
@@ -55,10 +52,8 @@ where
         .filter_map(|digest| by_key.remove(digest))
         .map(one_key)
         .collect();
-    let done: Vec<_> = stream::iter(keys)
-        .buffer_unordered(KEYS_AT_ONCE)
-        .collect()
-        .await;
+    // All keys at once: the store puts them into the same statements.
+    let done: Vec<_> = keys.into_iter().collect::<FuturesUnordered<_>>().collect().await;
     for (at, result) in done.into_iter().flatten() {
         if let Some(place) = results.get_mut(at) {
             *place = Some(result);

@@ -21,6 +21,11 @@ use tokio_util::task::TaskTracker;
 /// How long accepting pauses after it failed, e.g. for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// What a client of HTTP/2 says first.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// How long to wait for the rest of it.
+const PEEK_PAUSE: Duration = Duration::from_millis(20);
+
 /// What holds for each connection.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionOptions {
@@ -92,10 +97,10 @@ async fn connection(
         tracing::debug!(%error, "a connection ended before it was served");
         return;
     }
-    let first_byte = timeout(options.header_timeout, stream.readable());
+    let begun = timeout(options.header_timeout, has_begun(&stream));
     let spoke = tokio::select! {
         () = drain.cancelled() => false,
-        spoke = first_byte => matches!(spoke, Ok(Ok(()))),
+        begun = begun => begun.unwrap_or(false),
     };
     if !spoke {
         return;
@@ -121,6 +126,21 @@ async fn connection(
     tokio::select! {
         result = served => log(result),
         () = grace => tracing::debug!("a connection past its age was closed with calls under way"),
+    }
+}
+
+/// Waits until a client has said which protocol it speaks: up to there, the timeouts of neither
+/// watch it. `readable` would not do: the runtime takes a new connection for readable untried.
+async fn has_begun(stream: &TcpStream) -> bool {
+    let mut said = [0; PREFACE.len()];
+    loop {
+        match stream.peek(&mut said).await {
+            Ok(0) | Err(_) => return false,
+            Ok(length) if length < PREFACE.len() && PREFACE.starts_with(&said[..length]) => {
+                sleep(PEEK_PAUSE).await;
+            }
+            Ok(_) => return true,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use oncegate::testkit::process::{Server, bare, ended};
 
-use crate::cli::{PROGRAM, server};
+use crate::cli::{PROGRAM, reserved, server};
 
 #[tokio::test]
 async fn a_namespace_is_created_shown_listed_and_changed() {
@@ -150,6 +150,72 @@ async fn a_store_is_migrated_once_and_not_back_over_records() {
     ];
     server.run(&none).await.expect(106);
     assert!(!server.folder().join("none.db").exists());
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_json_too() {
+    let server = Server::prepare(PROGRAM, &[]);
+    let key = server.run(&["key", "derive", "a", "-o", "json"]).await;
+    let want = "ogk1_5wU46yUDEUSu7ZTJ8MhjmLXGU8kSU_XY7S6Fk2tdXlE";
+    assert_eq!(key.expect(0).json()["key"], want);
+    let url = server.database_url();
+    let migrate = ["migrate", "--database-url", &url, "-o", "json"];
+    let done = server.run(&migrate).await.expect(0).json();
+    assert_eq!(done["store"], url);
+    assert_eq!(done["before"], 0);
+    assert!(done["after"].as_i64() >= Some(1), "{done}");
+}
+
+#[tokio::test]
+async fn settings_that_cannot_be_used_are_named_one_a_line() {
+    let server = Server::prepare(PROGRAM, &[]);
+    for (flag, value, name) in [
+        ("--database-url", "postgres://h:port/d", "database.url: "),
+        ("--database-url", "sqlite://none/gate.db", "database.url: "),
+        ("--log", "bad[filter=", "log.filter: "),
+        ("--config", "none.toml", "none.toml: "),
+    ] {
+        let refused = server.run(&["serve", flag, value]).await;
+        let named = refused.expect(2).stderr.lines();
+        let mut named = named.filter(|line| line.trim().starts_with(name));
+        assert!(named.next().is_some(), "{name}: {refused:?}");
+        assert!(!refused.stderr.contains("\\n"), "{refused:?}");
+    }
+
+    let mut serve = server.command(&["serve"]);
+    serve.env("ONCEGATE_WAITERS_MAX", "many");
+    let settings = ended(serve.env("ONCEGATE_NONSENSE", "x")).await;
+    let told: Vec<_> = settings.expect(2).stderr.lines().collect();
+    assert_eq!(told.len(), 3, "{settings:?}");
+    for name in ["limits.waiters_max: ", "ONCEGATE_NONSENSE: "] {
+        let named = told.iter().filter(|line| line.trim().starts_with(name));
+        assert_eq!(named.count(), 1, "{name}: {settings:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_audit_trail_is_listed() {
+    let server = server().await;
+    let token = reserved(&server, "k").await;
+    let list = ["audit", "list", "k"];
+    let head = server.run(&list).await.expect(0).stdout.lines().count();
+    assert_eq!(head, 1);
+    let complete = ["complete", "k", "--token", &token];
+    server.run(&complete).await.expect(0);
+    let expire = ["expire", "k", "--reason", "voided", "--yes"];
+    server.run(&expire).await.expect(0);
+
+    let shown = server.run(&list).await;
+    let row = shown.expect(0).stdout.lines().nth(1).expect("one entry");
+    for part in ["EXPIRE", "COMPLETED", "EXPIRED", "voided"] {
+        assert!(row.contains(part), "{part}: {shown:?}");
+    }
+    let json = ["audit", "list", "k", "-o", "json"];
+    let found = server.run(&json).await.expect(0).json();
+    let entries = found["entries"].as_array().expect("a list");
+    assert_eq!(entries.len(), 1, "{found}");
+    assert_eq!(entries[0]["action"], "AUDIT_ACTION_EXPIRE");
+    assert_eq!(entries[0]["reason"], "voided");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use crate::cli::server;
 use crate::cli_run::{gated, runs};
 
 /// A run whose command has begun.
-async fn begun(server: &Server, flags: &[&str], script: &str) -> Child {
+pub(crate) async fn begun(server: &Server, flags: &[&str], script: &str) -> Child {
     let before = runs(server);
     let run = server
         .command(&gated(flags, script))
@@ -20,8 +20,13 @@ async fn begun(server: &Server, flags: &[&str], script: &str) -> Child {
 }
 
 /// Sends a signal to the run itself.
-async fn signal(run: &Child, name: &str) {
-    let process = run.id().expect("it runs").to_string();
+pub(crate) async fn signal(run: &Child, name: &str) {
+    send(run.id(), name).await;
+}
+
+/// Sends a signal to a process that runs.
+pub(crate) async fn send(process: Option<u32>, name: &str) {
+    let process = process.expect("it runs").to_string();
     let sent = Command::new("kill")
         .args(["-s", name, &process])
         .status()
@@ -189,4 +194,24 @@ async fn an_outcome_that_nobody_takes_is_said_loudly() {
     run.expect(108);
     assert!(run.stderr.contains("could not be recorded"), "{run:?}");
     assert!(run.stderr.contains("ended with 5"), "{run:?}");
+}
+
+#[tokio::test]
+async fn the_run_that_was_cut_off_is_named_not_the_one_that_parked() {
+    let server = server().await;
+    let script = "echo x >> ran; test -e again || exec sleep 30; echo done";
+    let flags = ["--lease", "1s", "--wait", "20s", "--holder", "first"];
+    let run = begun(&server, &flags, script).await;
+    signal(&run, "KILL").await;
+    end(run).await.expect(137);
+    let flags = ["--wait", "20s", "--holder", "second"];
+    let second = server.run(&gated(&flags, script)).await;
+    assert!(second.expect(102).stderr.contains("by first"), "{second:?}");
+
+    std::fs::write(server.folder().join("again"), "").expect("it is written");
+    let finding = ["--nothing-happened", "--reason", "looked", "--yes"];
+    let resolve = [&["resolve", "k"][..], &finding].concat();
+    server.run(&resolve).await.expect(0);
+    let third = server.run(&gated(&[], script)).await;
+    assert!(third.expect(0).stderr.contains("by first"), "{third:?}");
 }

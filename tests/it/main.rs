@@ -10,6 +10,7 @@ mod cli_postgres;
 mod cli_records;
 mod cli_run;
 mod cli_run_crash;
+mod cli_run_stuck;
 mod client;
 mod cluster;
 mod conformance;

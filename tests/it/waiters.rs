@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use oncegate::domain::caller::Caller;
-use oncegate::domain::command::{Answer, Command, CompleteVerdict, ReserveVerdict};
+use oncegate::domain::command::{Command, CompleteVerdict, ReserveVerdict};
 use oncegate::domain::key::RecordKey;
 use oncegate::port::store::{Applied, Reading, Store, StoreError};
 use oncegate::service::gate::{Call, Gate, GateOptions};

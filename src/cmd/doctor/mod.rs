@@ -10,7 +10,7 @@ use super::args::{FormatArgs, ServerArgs, TenancyArgs};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::migrate::StoreArgs;
-use super::output::{self, Format, Output, Tone};
+use super::output::{Output, Tone};
 use super::table::Sheet;
 
 /// Look whether store and server are in order, and say what to do.
@@ -66,13 +66,11 @@ impl Check {
 }
 
 pub(crate) async fn doctor(args: DoctorArgs, out: Output) -> Result<Exit, Failure> {
-    let mut checks = store::look(&args.store).await;
+    let mut checks = store::look(&args.store).await?;
     checks.extend(server::look(&args.server, &args.tenancy).await?);
     let problems = checks.iter().filter(|check| !check.ok).count();
-    match args.format.format {
-        Format::Table => out.sheet(&sheet(&checks))?,
-        Format::Json => output::data(json(&checks).as_bytes())?,
-    }
+    let shown = |color| sheet(&checks).render(color);
+    out.own(args.format.format, &json(&checks), shown)?;
     if problems == 0 {
         return Ok(Exit::Ok);
     }
@@ -99,7 +97,7 @@ fn sheet(checks: &[Check]) -> Sheet {
         .leading("PROBLEM", Tone::Bad)
 }
 
-fn json(checks: &[Check]) -> String {
+fn json(checks: &[Check]) -> serde_json::Value {
     let checks: Vec<_> = checks
         .iter()
         .map(|check| {
@@ -111,5 +109,5 @@ fn json(checks: &[Check]) -> String {
             })
         })
         .collect();
-    format!("{}\n", serde_json::json!({ "checks": checks }))
+    serde_json::json!({ "checks": checks })
 }

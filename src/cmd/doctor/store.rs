@@ -1,12 +1,12 @@
 //! The store, as a server would find it.
 
-use std::path::Path;
 use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 
 use super::Check;
-use crate::cmd::migrate::{DEFAULT_PATH, StoreArgs};
+use crate::cmd::failure::Failure;
+use crate::cmd::migrate::StoreArgs;
 use crate::cmd::text;
 use crate::config::database::DatabaseUrl;
 use crate::domain::time::Timestamp;
@@ -18,16 +18,20 @@ use crate::store::sqlite::{self, SqliteStore};
 /// From here on, log lines of the two machines are hard to put in order.
 const CLOCK_DIFFERENCE_MAX: Duration = Duration::from_secs(2);
 
-pub(super) async fn look(args: &StoreArgs) -> Vec<Check> {
-    if args.database_url.is_none() && !Path::new(DEFAULT_PATH).exists() {
-        let found = format!("not looked at: none is named and there is no ./{DEFAULT_PATH}");
-        return vec![Check::ok("store", found)];
+pub(super) async fn look(args: &StoreArgs) -> Result<Vec<Check>, Failure> {
+    let url = args.url()?;
+    if let (None, DatabaseUrl::Sqlite(path)) = (&args.database_url, &url)
+        && !path.exists()
+    {
+        let path = path.display();
+        let found = format!("not looked at: none is named and there is no ./{path}");
+        return Ok(vec![Check::ok("store", found)]);
     }
-    let url = args.url();
     let mut checks = Vec::new();
     let opened = match &url {
         DatabaseUrl::Memory => {
-            return vec![Check::ok("store", "in memory: gone when its server ends")];
+            let found = "in memory: gone when its server ends";
+            return Ok(vec![Check::ok("store", found)]);
         }
         DatabaseUrl::Sqlite(path) => open_sqlite(path.clone(), &mut checks).await,
         DatabaseUrl::Postgres(url) => open_postgres(url, &mut checks).await,
@@ -37,7 +41,7 @@ pub(super) async fn look(args: &StoreArgs) -> Vec<Check> {
         Ok(None) => {}
         Err(error) => checks.push(unusable(&url, &error)),
     }
-    checks
+    Ok(checks)
 }
 
 fn unusable(url: &DatabaseUrl, error: &StoreError) -> Check {

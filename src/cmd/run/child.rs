@@ -5,29 +5,31 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::process::{Child, Command};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio::time::timeout;
 
 use super::RunArgs;
 use super::lease::Held;
+use super::pass::{self, Captured, Passing, Phase};
 use super::signals::Signals;
-use crate::cmd::exit::Exit;
 use crate::cmd::failure::Failure;
 use crate::cmd::output;
 
-/// How long output is awaited after the command has ended. A process that it left in the background
+/// How long after the command's end its output is awaited. A process that it left in the background
 /// may keep it open for ever.
 const OUTPUT_GRACE: Duration = Duration::from_secs(2);
-const CHUNK: usize = 16 * 1024;
+
+/// How long what the command said may take so that what we say comes after it.
+const IN_ORDER: Duration = Duration::from_millis(100);
+/// How long a reader has, once the command has ended and its end is reported, to read the rest.
+const REST_WITHIN: Duration = Duration::from_mins(1);
 
 /// A command that runs.
 pub(super) struct Running {
     child: Child,
-    stdout: JoinHandle<Captured>,
-    stderr: JoinHandle<Captured>,
-    enough: CancellationToken,
+    stdout: Passing,
+    stderr: Passing,
+    phase: Phase,
 }
 
 /// A command that has ended.
@@ -38,18 +40,17 @@ pub(super) struct Finished {
     pub(super) stderr: Captured,
 }
 
+/// What a command that has ended had written and nobody has read yet.
+pub(super) struct Rest {
+    stdout: Passing,
+    stderr: Passing,
+}
+
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
     Code(u8),
     Killed(i32),
-}
-
-/// The beginning of one output and its whole size.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Captured {
-    pub(super) kept: Vec<u8>,
-    pub(super) bytes: u64,
 }
 
 /// Why a command does not run under our eyes.
@@ -84,6 +85,9 @@ pub(super) fn spawn(args: &RunArgs, held: &Held) -> Result<Running, NotWatched> 
         let nothing = ErrorKind::NotFound.into();
         return Err(NotWatched::NotStarted(nothing));
     };
+    let own =
+        pass::own(&std::io::stdout()).and_then(|out| Ok((out, pass::own(&std::io::stderr())?)));
+    let (own_stdout, own_stderr) = own.map_err(NotWatched::NotStarted)?;
     let mut child = Command::new(program)
         .args(rest)
         .env("ONCEGATE_KEY", &args.key)
@@ -100,31 +104,22 @@ pub(super) fn spawn(args: &RunArgs, held: &Held) -> Result<Running, NotWatched> 
                 NotWatched::Lost(error)
             }
         })?;
-    let enough = CancellationToken::new();
+    let phase = Phase::default();
     let keep = usize::try_from(args.max_output).unwrap_or(usize::MAX);
-    let stdout = pass(
-        child.stdout.take(),
-        tokio::io::stdout(),
-        keep,
-        enough.clone(),
-    );
-    let stderr = pass(
-        child.stderr.take(),
-        tokio::io::stderr(),
-        keep,
-        enough.clone(),
-    );
     Ok(Running {
-        stdout: tokio::spawn(stdout),
-        stderr: tokio::spawn(stderr),
+        stdout: Passing::start(child.stdout.take(), own_stdout, keep, phase.clone()),
+        stderr: Passing::start(child.stderr.take(), own_stderr, keep, phase.clone()),
         child,
-        enough,
+        phase,
     })
 }
 
 impl Running {
     /// Waits for the end, passing signals on meanwhile.
-    pub(super) async fn finish(mut self, signals: &mut Signals) -> Result<Finished, Failure> {
+    pub(super) async fn finish(
+        mut self,
+        signals: &mut Signals,
+    ) -> Result<(Finished, Rest), Failure> {
         let status = loop {
             tokio::select! {
                 status = self.child.wait() => break status?,
@@ -135,22 +130,47 @@ impl Running {
                 }
             }
         };
-        let both = async { tokio::join!(&mut self.stdout, &mut self.stderr) };
-        let (stdout, stderr) = if let Ok(read) = tokio::time::timeout(OUTPUT_GRACE, both).await {
-            read
-        } else {
-            output::note(
-                "a process that the command left behind holds its output: not waiting for it",
-            );
-            self.enough.cancel();
-            tokio::join!(self.stdout, self.stderr)
+        self.phase.ended.cancel();
+        let (mut stdout, mut stderr) = (self.stdout, self.stderr);
+        let (out, err) = {
+            let both = async { tokio::join!(stdout.captured(), stderr.captured()) };
+            tokio::pin!(both);
+            if let Ok(captured) = timeout(OUTPUT_GRACE, &mut both).await {
+                captured
+            } else {
+                self.phase.enough.cancel();
+                output::note(
+                    "a process that the command left behind holds its output: not waiting for it",
+                );
+                both.await
+            }
         };
-        let broken = |error: tokio::task::JoinError| Failure::new(Exit::Failed, error.to_string());
-        Ok(Finished {
+        let finished = Finished {
             ended: ended(status),
-            stdout: stdout.map_err(broken)?,
-            stderr: stderr.map_err(broken)?,
-        })
+            stdout: out,
+            stderr: err,
+        };
+        let mut rest = Rest { stdout, stderr };
+        timeout(IN_ORDER, rest.read()).await.ok();
+        signals.command_ended();
+        Ok((finished, rest))
+    }
+}
+
+impl Rest {
+    /// Waits until it is read, for a while at most, and no longer than until a signal comes.
+    pub(super) async fn until_read(mut self, signals: &mut Signals) {
+        let unread = tokio::select! {
+            read = timeout(REST_WITHIN, self.read()) => read.is_err(),
+            Some(_) = signals.next() => true,
+        };
+        if unread {
+            output::note("the end of the command's output was not read, and is not waited for");
+        }
+    }
+
+    async fn read(&mut self) {
+        tokio::join!(self.stdout.written(), self.stderr.written());
     }
 }
 
@@ -161,64 +181,9 @@ fn ended(status: ExitStatus) -> Ended {
     }
 }
 
-/// Passes bytes on as they come and keeps the first of them. A reader that has left does not stop
-/// the command: what it would have read is still kept.
-async fn pass(
-    from: Option<impl AsyncRead + Unpin>,
-    to: impl AsyncWrite + Unpin,
-    keep: usize,
-    enough: CancellationToken,
-) -> Captured {
-    let mut captured = Captured::default();
-    let (Some(mut from), mut to) = (from, Some(to)) else {
-        return captured;
-    };
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        let read = tokio::select! {
-            biased;
-            read = from.read(&mut chunk) => read.unwrap_or(0),
-            () = enough.cancelled() => 0,
-        };
-        if read == 0 {
-            return captured;
-        }
-        let bytes = &chunk[..read];
-        let room = keep.saturating_sub(captured.kept.len());
-        captured.kept.extend_from_slice(&bytes[..read.min(room)]);
-        captured.bytes = captured
-            .bytes
-            .saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
-        if let Some(open) = &mut to
-            && (open.write_all(bytes).await.is_err() || open.flush().await.is_err())
-        {
-            to = None;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn output_goes_through_whole_and_is_kept_up_to_the_limit() {
-        let mut shown = Vec::new();
-        let enough = CancellationToken::new();
-        let captured = pass(Some(&b"0123456789"[..]), &mut shown, 4, enough).await;
-        assert_eq!(shown, b"0123456789");
-        assert_eq!(captured.kept, b"0123");
-        assert_eq!(captured.bytes, 10);
-    }
-
-    #[tokio::test]
-    async fn a_reader_that_has_left_does_not_stop_the_command() {
-        let (reader, writer) = tokio::io::duplex(1);
-        drop(reader);
-        let enough = CancellationToken::new();
-        let captured = pass(Some(&b"0123456789"[..]), writer, 20, enough).await;
-        assert_eq!(captured.kept, b"0123456789");
-    }
 
     #[test]
     fn an_end_is_a_code_or_a_signal() {

@@ -3,6 +3,7 @@
 mod child;
 mod lease;
 mod outcome;
+mod pass;
 mod report;
 mod reserve;
 mod signals;
@@ -19,6 +20,9 @@ use super::failure::Failure;
 use super::output;
 use super::reserve::FingerprintArgs;
 use crate::proto::v1;
+
+/// From here on somebody who waits wants to know what for.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// Run a command once per key, and replay its output and exit code to everyone after.
 ///
@@ -92,10 +96,12 @@ struct Run {
     args: RunArgs,
 }
 
-/// What is to be done after Reserve.
-enum Next {
-    /// Run the command under this reservation.
-    Execute(lease::Held),
+/// What a Reserve gave that leads on.
+enum Reserved {
+    /// The right to run the command.
+    Held(lease::Held),
+    /// The right to find out what became of an earlier run.
+    Stranded(Box<v1::Recover>),
     /// The command has run: replay it.
     Replay(Box<v1::Replay>),
 }
@@ -105,20 +111,60 @@ pub(crate) async fn run(args: RunArgs) -> Result<Exit, Failure> {
     // Listening from here on: a signal that comes while the right is asked for must not leave a
     // record that looks as if the command had been started.
     let mut signals = Signals::listen()?;
-    let client = Client::connect(&args.server).await?;
+    let client = tokio::select! {
+        client = Client::connect(&args.server) => client?,
+        Some(signal) = signals.next() => return Ok(signal.exit()),
+    };
     let run = Run { client, key, args };
     let request = run.request()?;
-    let next = tokio::select! {
+    let verdict = tokio::select! {
         biased;
-        next = run.reserve(request.clone()) => next?,
+        verdict = run.reserve(request.clone()) => verdict?,
         Some(signal) = signals.next() => {
-            run.withdraw(request, &signal.before_start()).await;
+            let why = signal.before_start();
+            given_back(run.withdraw(request, &why), &mut signals).await;
             return Ok(signal.exit());
         }
     };
-    match next {
-        Next::Replay(found) => outcome::replay(&found),
-        Next::Execute(held) => run.execute(held, &mut signals).await,
+    let held = match verdict {
+        Reserved::Replay(found) => return replay(found, &mut signals).await,
+        Reserved::Held(held) => held,
+        Reserved::Stranded(found) => {
+            if let Some(signal) = signals.pending() {
+                let why = signal.before_start();
+                given_back(run.release(reserve::token_of(&found), &why), &mut signals).await;
+                return Ok(signal.exit());
+            }
+            run.recover(&found).await?
+        }
+    };
+    run.execute(held, &mut signals).await
+}
+
+/// Waits until a right that was not used is given back, unless a second signal says that even this takes
+/// too long.
+async fn given_back(giving: impl Future<Output = ()>, signals: &mut Signals) {
+    tokio::pin!(giving);
+    if tokio::time::timeout(SLOW, &mut giving).await.is_ok() {
+        return;
+    }
+    output::note(
+        "giving the right back; the server does not answer yet: a second signal ends this",
+    );
+    tokio::select! {
+        () = giving => {}
+        Some(_) = signals.next() => output::note(report::NOT_GIVEN_BACK),
+    }
+}
+
+/// Prints on a thread of its own, which is left behind if nobody reads and a signal ends the wait.
+async fn replay(found: Box<v1::Replay>, signals: &mut Signals) -> Result<Exit, Failure> {
+    let printed = tokio::task::spawn_blocking(move || outcome::replay(&found));
+    tokio::select! {
+        exit = printed => {
+            exit.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?
+        }
+        Some(signal) = signals.next() => Ok(signal.exit()),
     }
 }
 
@@ -126,7 +172,8 @@ impl Run {
     async fn execute(&self, held: lease::Held, signals: &mut Signals) -> Result<Exit, Failure> {
         let token = held.token.clone();
         if let Some(signal) = signals.pending() {
-            self.release(&token, &signal.before_start()).await;
+            let why = signal.before_start();
+            given_back(self.release(&token, &why), signals).await;
             return Ok(signal.exit());
         }
         let confirmed = held.confirmed(&self.client, &self.key, self.args.lease);
@@ -148,15 +195,17 @@ impl Run {
         let heartbeat = held.keep(self.client.clone(), self.key.clone(), self.args.lease);
         let finished = child.finish(signals).await;
         heartbeat.stop();
-        let finished = finished?;
-        match finished.ended {
+        let (finished, rest) = finished?;
+        let exit = match finished.ended {
             child::Ended::Code(code) => {
                 let outcome = outcome::of(code, &finished, self.args.max_output);
-                self.report(&token, outcome, code, signals).await?;
-                Ok(Exit::Command(code))
+                let reported = self.report(&token, outcome, code, signals).await;
+                reported.map(|()| Exit::Command(code))
             }
-            child::Ended::Killed(signal) => Ok(self.killed(&token, signal).await),
-        }
+            child::Ended::Killed(signal) => Ok(self.killed(&token, signal, signals).await),
+        };
+        rest.until_read(signals).await;
+        exit
     }
 
     /// The command was not started: provably nothing happened.
@@ -175,12 +224,18 @@ impl Run {
     }
 
     /// The command was killed: what it did is not known, so nothing is completed.
-    async fn killed(&self, token: &str, signal: i32) -> Exit {
+    async fn killed(&self, token: &str, signal: i32, signals: &mut Signals) -> Exit {
         let what = format!("the command was killed by signal {signal}; what it did is not known");
         if self.args.repeatable {
             let next = "the next run starts it again, once the lease is out";
             output::note(&format!("{what}: {next}"));
-        } else if self.park(token, &what).await {
+            return signals::exit_of(signal);
+        }
+        let parked = tokio::select! {
+            parked = self.park(token, &what) => parked,
+            Some(_) = signals.next() => false,
+        };
+        if parked {
             output::note(&format!("{what}: the record is parked"));
             output::note(&self.resolve_hint());
         } else {

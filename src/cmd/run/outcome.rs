@@ -5,7 +5,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::child::{Captured, Finished};
+use super::child::Finished;
+use super::pass::Captured;
 use crate::cmd::exit::Exit;
 use crate::cmd::failure::Failure;
 use crate::cmd::{output, text, verdict};

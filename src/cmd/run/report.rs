@@ -16,6 +16,7 @@ use crate::proto::v1::complete_response::Verdict;
 
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
+pub(super) const NOT_GIVEN_BACK: &str = "the right could not be given back: it ends with its lease";
 /// How often a call is made whose answer does not come.
 const TRIES: u32 = 3;
 
@@ -75,6 +76,17 @@ impl Run {
             outcome: Some(outcome),
             retention: None,
         };
+        let reported = tokio::select! {
+            reported = self.until_acknowledged(&request) => reported,
+            Some(signal) = signals.next() => {
+                let problem = format!("stopped by {} before the server answered", signal.name());
+                Err(Failure::new(Exit::Unavailable, problem))
+            }
+        };
+        reported.map_err(|failure| self.not_recorded(failure, code))
+    }
+
+    async fn until_acknowledged(&self, request: &v1::CompleteRequest) -> Result<(), Failure> {
         let deadline = Instant::now() + self.args.report_timeout;
         let mut tries = 0;
         loop {
@@ -85,17 +97,14 @@ impl Run {
             };
             let pause = pause(tries, &status);
             if !is_retryable(&status) || Instant::now() + pause > deadline {
-                return Err(self.not_recorded(status, code));
+                return Err(status.into());
             }
             if tries == 0 {
                 let problem = "the outcome is not recorded yet: the server does not answer";
                 output::note(&format!("{problem}; trying again"));
             }
             tries = tries.saturating_add(1);
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                Some(_) = signals.next() => return Err(self.not_recorded(status, code)),
-            }
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -115,15 +124,17 @@ impl Run {
         Ok(())
     }
 
-    fn not_recorded(&self, status: Status, code: u8) -> Failure {
-        Failure::from(status)
+    fn not_recorded(&self, failure: Failure, code: u8) -> Failure {
+        let known = failure
             .within("the outcome could not be recorded")
             .hint(format!("the command has run, and ended with {code}"))
-            .hint(if self.args.repeatable {
-                "the next run will start it again".to_owned()
-            } else {
-                format!("the next run will park the record; {}", self.resolve_hint())
-            })
+            .hint("if the server has got it all the same, the next run will replay it");
+        if self.args.repeatable {
+            return known.hint("else it will start the command again, once the lease is out");
+        }
+        known
+            .hint("else it will park the record, once the lease is out")
+            .hint(self.resolve_hint())
     }
 
     /// Says that provably nothing happened. If nobody hears it, the next run finds the record
@@ -140,7 +151,7 @@ impl Run {
             async move { gate.release(call).await }
         });
         if released.await.is_err() {
-            output::note("the right could not be given back: it ends with its lease");
+            output::note(NOT_GIVEN_BACK);
         }
     }
 

@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::lease::Held;
-use super::report::{parked_exit, repeated};
-use super::{Next, Run};
+use super::report::{NOT_GIVEN_BACK, parked_exit, repeated};
+use super::{Reserved, Run};
 use crate::cmd::exit::Exit;
 use crate::cmd::failure::Failure;
 use crate::cmd::key::update_parts;
@@ -25,7 +25,10 @@ const PAUSE_MIN: Duration = Duration::from_millis(50);
 
 impl Run {
     /// Reserves, waiting for another caller as long as told.
-    pub(super) async fn reserve(&self, mut request: v1::ReserveRequest) -> Result<Next, Failure> {
+    pub(super) async fn reserve(
+        &self,
+        mut request: v1::ReserveRequest,
+    ) -> Result<Reserved, Failure> {
         let deadline = Instant::now() + self.args.wait;
         loop {
             let wait = deadline.saturating_duration_since(Instant::now());
@@ -34,10 +37,10 @@ impl Run {
             let response = self.ask(&request, wait).await?;
             let in_progress = match response.verdict.ok_or_else(verdict::unknown)? {
                 Verdict::Granted(granted) => {
-                    return Ok(Next::Execute(Held::new(granted, asked_at)));
+                    return Ok(Reserved::Held(Held::new(granted, asked_at)));
                 }
-                Verdict::Replay(found) => return Ok(Next::Replay(Box::new(found))),
-                Verdict::Recover(found) => return self.recover(found).await,
+                Verdict::Replay(found) => return Ok(Reserved::Replay(Box::new(found))),
+                Verdict::Recover(found) => return Ok(Reserved::Stranded(Box::new(found))),
                 Verdict::Mismatch(found) => return Err(verdict::mismatch(&found)),
                 Verdict::Parked(found) => {
                     return Err(verdict::parked(&found).hint(self.resolve_hint()));
@@ -99,47 +102,47 @@ impl Run {
     pub(super) async fn withdraw(&self, mut request: v1::ReserveRequest, reason: &str) {
         request.wait = None;
         let Ok(response) = self.ask(&request, Duration::ZERO).await else {
-            return;
+            return output::note(NOT_GIVEN_BACK);
         };
-        if let Some(Verdict::Granted(granted)) = response.verdict {
-            self.release(&granted.token, reason).await;
+        match response.verdict {
+            Some(Verdict::Granted(granted)) => self.release(&granted.token, reason).await,
+            Some(Verdict::Recover(found)) => self.release(token_of(&found), reason).await,
+            Some(
+                Verdict::Replay(_)
+                | Verdict::InProgress(_)
+                | Verdict::Mismatch(_)
+                | Verdict::Parked(_)
+                | Verdict::Expired(_),
+            )
+            | None => {}
         }
     }
 
     /// An earlier run was cut off. Only a person's word, or that repeating is harmless, lets the
     /// command run again.
-    async fn recover(&self, found: v1::Recover) -> Result<Next, Failure> {
-        let token = found
-            .reservation
-            .as_ref()
-            .map(|held| held.token.clone())
-            .unwrap_or_default();
-        let before = found
-            .attempts
-            .iter()
-            .rev()
-            .find(|entry| entry.ended_at.is_some() && !entry.holder.is_empty());
-        let who = before.map_or_else(String::new, |entry| {
+    pub(super) async fn recover(&self, found: &v1::Recover) -> Result<Held, Failure> {
+        let token = token_of(found);
+        let who = cut_off(&found.attempts).map_or_else(String::new, |entry| {
             let since = text::time(entry.reserved_at.as_ref());
             format!(" (by {}, since {since})", entry.holder)
         });
         let what = "an earlier run of this command was cut off";
         if found.reexecute_approved {
             output::note(&format!("{what}{who}; a person has approved another run"));
-            return self.reexecute(&token).await;
+            return self.reexecute(token).await;
         }
         if self.args.repeatable {
             output::note(&format!("{what}{who}; running it again"));
-            return self.reexecute(&token).await;
+            return self.reexecute(token).await;
         }
         let note = format!("{what}{who}; what it did is not known");
-        let exit = parked_exit(self.park(&token, &note).await);
+        let exit = parked_exit(self.park(token, &note).await);
         Err(Failure::new(exit, note)
             .hint("nothing was run; the record is parked for a person to decide")
             .hint(self.resolve_hint()))
     }
 
-    async fn reexecute(&self, token: &str) -> Result<Next, Failure> {
+    async fn reexecute(&self, token: &str) -> Result<Held, Failure> {
         let request = v1::ReexecuteRequest {
             key: Some(self.key.clone()),
             token: token.to_owned(),
@@ -155,7 +158,7 @@ impl Run {
         });
         let response = response.await?;
         match response.verdict.ok_or_else(verdict::unknown)? {
-            Reexecuted::Granted(granted) => Ok(Next::Execute(Held::new(granted, asked_at))),
+            Reexecuted::Granted(granted) => Ok(Held::new(granted, asked_at)),
             Reexecuted::Parked(found) => Err(verdict::parked(&found).hint(self.resolve_hint())),
             Reexecuted::TooEarly(found) => {
                 let left = text::proto_span(found.settle_remaining.as_ref());
@@ -172,6 +175,23 @@ impl Run {
             .hint("nothing was run")),
         }
     }
+}
+
+/// What may give back or use the right to find out.
+pub(super) fn token_of(found: &v1::Recover) -> &str {
+    found.reservation.as_ref().map_or("", |held| &held.token)
+}
+
+/// The run that was cut off: the last whose lease ran out, not one that only parked the record; where
+/// the command was killed, and its own run parked it, that one.
+fn cut_off(attempts: &[v1::Attempt]) -> Option<&v1::Attempt> {
+    let mut named = attempts.iter().rev().filter(|entry| {
+        let over = entry.ended_as() != v1::AttemptEnd::Unspecified;
+        over && !entry.holder.is_empty()
+    });
+    let newest = named.clone().next();
+    let ran_out = named.find(|entry| entry.ended_as() == v1::AttemptEnd::LeaseRanOut);
+    ran_out.or(newest)
 }
 
 /// The fingerprint of a command line: where one argument ends is part of it.

@@ -1,11 +1,17 @@
 //! The signals that end a command: passed on to it, never acted on in its place.
 
 use std::io::IsTerminal;
+use std::time::Duration;
 
 use rustix::process::{Pid, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
 
 use crate::cmd::exit::Exit;
+
+/// What is sent to a whole process group ends the command and comes to this process as well, in either
+/// order and a little apart: until then it was meant for the command.
+const ONE_MOMENT: Duration = Duration::from_millis(200);
 
 /// A signal that asks a process to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,14 +22,17 @@ pub(super) enum Ending {
 }
 
 impl Ending {
-    /// Why a right is given back that was not used.
-    pub(super) fn before_start(self) -> String {
-        let name = match self {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
             Self::Hangup => "SIGHUP",
             Self::Interrupt => "SIGINT",
             Self::Terminate => "SIGTERM",
-        };
-        format!("stopped by {name} before the command was started")
+        }
+    }
+
+    /// Why a right is given back that was not used.
+    pub(super) fn before_start(self) -> String {
+        format!("stopped by {} before the command was started", self.name())
     }
 
     const fn raw(self) -> rustix::process::Signal {
@@ -62,7 +71,9 @@ pub(super) fn exit_of(signal: i32) -> Exit {
 /// Takes the signals away from their default, which is to end this process.
 #[derive(Debug)]
 pub(super) struct Signals {
-    receiver: tokio::sync::mpsc::UnboundedReceiver<Ending>,
+    receiver: tokio::sync::mpsc::UnboundedReceiver<(Ending, Instant)>,
+    /// The command has ended: what came earlier was meant for it.
+    ours_from: Option<Instant>,
 }
 
 impl Signals {
@@ -76,24 +87,39 @@ impl Signals {
             let mut stream = signal(kind)?;
             let sender = sender.clone();
             tokio::spawn(async move {
-                while stream.recv().await.is_some() && sender.send(ending).is_ok() {}
+                while stream.recv().await.is_some() && sender.send((ending, Instant::now())).is_ok()
+                {
+                }
             });
         }
-        Ok(Self { receiver })
+        Ok(Self {
+            receiver,
+            ours_from: None,
+        })
     }
 
     /// One that has come already.
     pub(super) fn pending(&mut self) -> Option<Ending> {
-        self.receiver.try_recv().ok()
+        self.receiver.try_recv().ok().map(|(signal, _)| signal)
     }
 
-    /// Waits for the next one.
+    /// From here on nobody is left to pass them on to: they tell this process to end.
+    pub(super) fn command_ended(&mut self) {
+        self.ours_from = Some(Instant::now() + ONE_MOMENT);
+    }
+
+    /// Waits for the next one; once the command has ended, for one that came after it.
     ///
     /// # Cancel safety
     ///
     /// None is lost.
     pub(super) async fn next(&mut self) -> Option<Ending> {
-        self.receiver.recv().await
+        loop {
+            let (signal, at) = self.receiver.recv().await?;
+            if self.ours_from.is_none_or(|from| at >= from) {
+                return Some(signal);
+            }
+        }
     }
 }
 

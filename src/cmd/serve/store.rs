@@ -2,16 +2,27 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
 use tokio::task::spawn_blocking;
 
+use crate::config::Problems;
 use crate::config::database::DatabaseUrl;
 use crate::config::sections::Database;
 use crate::port::clock::Clock;
-use crate::port::store::Store;
+use crate::port::store::{Store, StoreError};
 use crate::store::memory::MemoryStore;
 use crate::store::postgres::{PostgresOptions, PostgresStore};
 use crate::store::sqlite::SqliteStore;
+
+/// Names the setting where it is that which must change.
+fn bad_setting(error: StoreError) -> anyhow::Error {
+    match error {
+        StoreError::Unusable(problem) => Problems(vec![format!("database.url: {problem}")]).into(),
+        StoreError::Unavailable(_)
+        | StoreError::Overloaded
+        | StoreError::OutcomeUnknown(_)
+        | StoreError::Corrupt(_) => anyhow::Error::new(error).context("the store cannot be opened"),
+    }
+}
 
 /// A store of whichever engine.
 #[derive(Debug)]
@@ -33,9 +44,7 @@ impl Opened {
             DatabaseUrl::Sqlite(path) => {
                 let own = path.clone();
                 let opened = spawn_blocking(move || SqliteStore::open(&own, Clock::Database));
-                let store = opened
-                    .await?
-                    .with_context(|| format!("{} cannot be used", path.display()))?;
+                let store = opened.await?.map_err(bad_setting)?;
                 Ok(Self::Sqlite(Arc::new(store)))
             }
             DatabaseUrl::Postgres(url) => {
@@ -43,8 +52,7 @@ impl Opened {
                     connections: database.connections,
                     ..PostgresOptions::new(url.clone())
                 };
-                let store =
-                    PostgresStore::connect(&options).context("the Postgres URL cannot be used")?;
+                let store = PostgresStore::connect(&options).map_err(bad_setting)?;
                 Ok(Self::Postgres(Arc::new(store)))
             }
         }

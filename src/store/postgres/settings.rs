@@ -21,7 +21,7 @@ pub(super) struct Asked {
 
 impl Asked {
     /// The startup options. They outrank what is set for the server, the database or the role.
-    pub(super) fn options(&self) -> [(&'static str, String); 4] {
+    pub(super) fn options(&self) -> [(&'static str, String); 8] {
         [
             ("default_transaction_isolation", ISOLATION.to_owned()),
             ("statement_timeout", millis(self.statement_timeout)),
@@ -30,6 +30,12 @@ impl Asked {
                 "idle_in_transaction_session_timeout",
                 millis(self.statement_timeout),
             ),
+            // Every statement finds its rows by an index. A plan that was made while the table was
+            // small must not scan it when it is large.
+            ("enable_seqscan", "off".to_owned()),
+            ("enable_hashjoin", "off".to_owned()),
+            ("enable_mergejoin", "off".to_owned()),
+            ("jit", "off".to_owned()),
         ]
     }
 }

@@ -247,3 +247,25 @@ async fn a_genuine_token_completes_with_a_credential_that_is_not_known_any_more(
         .await;
     assert_eq!(refusal(unreadable).code, Code::Unauthenticated);
 }
+
+/// Whatever a stranger calls does not become a name among the metrics.
+#[tokio::test]
+async fn a_method_that_is_made_up_is_counted_without_its_name() {
+    let server = guarded(vec![(SETTER_UP, caller(Role::Admin, None, None))]).await;
+    for path in ["/junk.Service/m1", "/oncegate.v1.GateService/m2"] {
+        let mut client = tonic::client::Grpc::new(server.channel());
+        client.ready().await.expect("it is there");
+        let codec = tonic_prost::ProstCodec::<pb::LookupRequest, pb::LookupResponse>::default();
+        let path = path.parse().expect("a path");
+        let request = Request::new(pb::LookupRequest::default());
+        assert!(client.unary(request, path, codec).await.is_err());
+    }
+    let _told = server.gate().reserve(reserve("k")).await;
+    let (_, metrics) = server.get("/metrics").await;
+    assert!(metrics.contains("method=\"other\""), "{metrics}");
+    assert!(metrics.contains("method=\"oncegate.v1.GateService/Reserve\""));
+    assert!(
+        !metrics.contains("junk") && !metrics.contains("m2\""),
+        "{metrics}"
+    );
+}

@@ -116,15 +116,12 @@ async fn whoever_takes_too_long_to_say_what_it_wants_is_closed() {
         ) = (SHORT, SHORT, SHORT);
     })
     .await;
-    for (address, begun) in [
-        (server.grpc_address(), &PREFACE),
-        (server.grpc_address(), &HEAD),
-        (server.http_address(), &PREFACE),
-        (server.http_address(), &HEAD),
-    ] {
-        let slow = said(address, begun).await;
-        let begun = String::from_utf8_lossy(begun);
-        assert!(closed(slow).await, "{address}, {begun:?}");
+    for address in [server.grpc_address(), server.http_address()] {
+        for begun in [&b""[..], b"P", &PREFACE[..10], PREFACE, HEAD] {
+            let slow = said(address, begun).await;
+            let begun = String::from_utf8_lossy(begun);
+            assert!(closed(slow).await, "{address}, {begun:?}");
+        }
     }
     // A byte from time to time is no header.
     let mut slow = said(server.http_address(), b"GET / HTTP/1.1\r\n").await;
