@@ -21,14 +21,14 @@ impl Machine {
     pub(crate) async fn look(yardstick: &Yardstick, folder: &Path) -> anyhow::Result<Self> {
         let server = yardstick.facts().await?;
         let file = folder.join("fsync-probe");
-        let flushes = tokio::task::spawn_blocking(move || flushes_per_s(&file)).await??;
+        let flushes = tokio::task::spawn_blocking(move || flushes(&file)).await??;
         Ok(Self(vec![
             ("when", server.now),
             ("cores", std::thread::available_parallelism()?.to_string()),
             ("processor", processor()),
             ("kernel", first_line("/proc/sys/kernel/osrelease")),
             ("postgres", server.version),
-            ("flushes of 8 KiB per second", format!("{flushes:.0}")),
+            ("flushes of 8 KiB", flushes),
             ("load average before", load_average()),
         ]))
     }
@@ -66,21 +66,25 @@ fn load_average() -> String {
     line.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// How often the disk takes a page of a write-ahead log for good, one after the other.
-fn flushes_per_s(path: &Path) -> anyhow::Result<f64> {
+/// How long the disk takes to keep a page of a write-ahead log for good, one after the other.
+fn flushes(path: &Path) -> anyhow::Result<String> {
     let page = [0x5a; 8192];
     let mut file = File::create(path)?;
     file.write_all(&page)?;
     file.sync_all()?;
     let begun = Instant::now();
-    let mut flushes = 0_u32;
+    let mut spans = Vec::new();
     while begun.elapsed() < PROBE {
+        let asked = Instant::now();
         file.seek(SeekFrom::Start(0))?;
         file.write_all(&page)?;
         file.sync_data()?;
-        flushes += 1;
+        spans.push(asked.elapsed());
     }
-    let rate = f64::from(flushes) / begun.elapsed().as_secs_f64();
+    let rate = f64::from(u32::try_from(spans.len())?) / begun.elapsed().as_secs_f64();
     remove_file(path)?;
-    Ok(rate)
+    spans.sort_unstable();
+    let median = spans.get(spans.len() / 2).copied().unwrap_or_default();
+    let median_ms = median.as_secs_f64() * 1000.0;
+    Ok(format!("{rate:.0} per second, median {median_ms:.2} ms"))
 }
