@@ -20,22 +20,24 @@ impl Machine {
     /// Looks at the machine while nothing of the run is at work.
     pub(crate) async fn look(yardstick: &Yardstick, folder: &Path) -> anyhow::Result<Self> {
         let server = yardstick.facts().await?;
-        let file = folder.join("fsync-probe");
-        let flushes = tokio::task::spawn_blocking(move || flushes(&file)).await??;
+        let flushes = flushes(folder).await?;
         Ok(Self(vec![
             ("when", server.now),
             ("cores", std::thread::available_parallelism()?.to_string()),
             ("processor", processor()),
             ("kernel", first_line("/proc/sys/kernel/osrelease")),
             ("postgres", server.version),
-            ("flushes of 8 KiB", flushes),
             ("load average before", load_average()),
+            ("flushes of 8 KiB before", flushes),
         ]))
     }
 
     /// Adds what is known only after the run.
-    pub(crate) fn finish(&mut self) {
+    pub(crate) async fn finish(&mut self, folder: &Path) -> anyhow::Result<()> {
         self.0.push(("load average after", load_average()));
+        let flushes = flushes(folder).await?;
+        self.0.push(("flushes of 8 KiB after", flushes));
+        Ok(())
     }
 
     pub(crate) fn facts(&self) -> &[(&'static str, String)] {
@@ -67,7 +69,12 @@ fn load_average() -> String {
 }
 
 /// How long the disk takes to keep a page of a write-ahead log for good, one after the other.
-fn flushes(path: &Path) -> anyhow::Result<String> {
+async fn flushes(folder: &Path) -> anyhow::Result<String> {
+    let file = folder.join("flush-probe");
+    tokio::task::spawn_blocking(move || flushes_to(&file)).await?
+}
+
+fn flushes_to(path: &Path) -> anyhow::Result<String> {
     let page = [0x5a; 8192];
     let mut file = File::create(path)?;
     file.write_all(&page)?;

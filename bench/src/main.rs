@@ -56,6 +56,8 @@ fn main() -> anyhow::Result<()> {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
+        // So that a profile tells them from the server's.
+        .thread_name("oncegate-bench")
         .enable_all()
         .build()?;
     let report = runtime.block_on(run(plan))?;
@@ -104,7 +106,7 @@ async fn run(plan: Plan) -> anyhow::Result<Report> {
             rounds.push(figures.with_context(|| cell.to_string())?);
         }
     }
-    machine.finish();
+    machine.finish(&places.folder).await?;
     Ok(Report {
         machine,
         length: plan.length,
