@@ -53,7 +53,11 @@ where
         .map(one_key)
         .collect();
     // All keys at once: the store puts them into the same statements.
-    let done: Vec<_> = keys.into_iter().collect::<FuturesUnordered<_>>().collect().await;
+    let done: Vec<_> = keys
+        .into_iter()
+        .collect::<FuturesUnordered<_>>()
+        .collect()
+        .await;
     for (at, result) in done.into_iter().flatten() {
         if let Some(place) = results.get_mut(at) {
             *place = Some(result);
