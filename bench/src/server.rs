@@ -46,7 +46,9 @@ pub(crate) fn settings(subject: Subject, places: &Places) -> Result<Settings, St
         Subject::Redis => {
             let redis = places.redis.clone();
             let redis = redis.ok_or("redis-server is not installed")?;
-            vec![postgres, ("ONCEGATE_REDIS_URL", redis)]
+            // Without a memory of its own, so that it is Redis that answers.
+            let own = ("ONCEGATE_CACHE_BYTES_MAX", "0".to_owned());
+            vec![postgres, own, ("ONCEGATE_REDIS_URL", redis)]
         }
     };
     for (name, _) in &settings {

@@ -105,7 +105,7 @@ start_postgres() {
   say "Postgres $("$bin/postgres" --version | grep -o '[0-9][0-9.]*' | head -n 1) on port $port"
 }
 
-# start_services RUN: both servers, and the variables for the tests in RUN/env.
+# start_services RUN: all servers, and the variables for the tests in RUN/env.
 start_services() {
   local run=$1 bin_15 bin_18 pgbouncer
   bin_15=$(distribution_postgres_bin) || die "the distribution's Postgres is not installed"
@@ -115,6 +115,7 @@ start_services() {
   (umask 077 && : >"$run/env")
   start_postgres "$run" 15 "$bin_15"
   start_postgres "$run" 18 "$bin_18"
+  start_redis "$run"
   printf "export ONCEGATE_TEST_PGBOUNCER='%s'\n" "$pgbouncer" >>"$run/env"
   printf "export ONCEGATE_TEST_UNPRIVILEGED='%s'\n" "$UNPRIVILEGED" >>"$run/env"
 }
@@ -123,6 +124,7 @@ start_services() {
 stop_services() {
   local run=$1 version data bin
   [[ -d $run ]] || return 0
+  stop_redis "$run"
   for version in "${POSTGRES_VERSIONS[@]}"; do
     data=$run/pg$version/data
     [[ -f $data/postmaster.pid ]] || continue
@@ -137,6 +139,7 @@ stop_services() {
 # True while every server of the run answers.
 services_answer() {
   local run=$1 version
+  redis_answers "$run" || return 1
   for version in "${POSTGRES_VERSIONS[@]}"; do
     [[ -f $run/pg$version/bin ]] || return 1
     "$UNPRIVILEGED" "$(cat "$run/pg$version/bin")/pg_ctl" status --pgdata="$run/pg$version/data" >/dev/null 2>&1 || return 1

@@ -57,9 +57,12 @@ apt_install_quietly() {
 
   as_root rm -f "$clusters"
   [[ -n $policy_ours ]] && as_root rm -f "$policy"
-  if [[ " ${packages[*]} " == *" pgbouncer "* && -d /run/systemd/system ]]; then
-    as_root systemctl disable --now pgbouncer >/dev/null 2>&1 || true
-  fi
+  local service
+  for service in pgbouncer redis-server; do
+    if [[ " ${packages[*]} " == *" $service "* && -d /run/systemd/system ]]; then
+      as_root systemctl disable --now "$service" >/dev/null 2>&1 || true
+    fi
+  done
   [[ -z $failed ]] || die "apt-get could not install ${packages[*]}"
 }
 
@@ -71,6 +74,7 @@ install_packages() {
   command -v strace >/dev/null || missing+=(strace)
   distribution_postgres_bin >/dev/null || missing+=(postgresql)
   pgbouncer_path >/dev/null || missing+=(pgbouncer)
+  command -v redis-server >/dev/null || missing+=(redis-server)
   python_with_pip >/dev/null || missing+=(python3 python3-pip)
   if ((${#missing[@]})); then
     command -v apt-get >/dev/null || die "install these with your package manager: ${missing[*]}"

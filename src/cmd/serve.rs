@@ -14,13 +14,14 @@ use tokio::time::timeout;
 use tracing_subscriber::EnvFilter;
 
 use self::store::Opened;
+use crate::config::sections::Cache;
 use crate::config::{Config, Flags, Problems};
 use crate::domain::limits;
 use crate::port::clock::Clock;
 use crate::port::store::Store;
 use crate::service::gate::GateOptions;
 use crate::service::sweep::SweepOptions;
-use crate::store::cached::{Cached, Counts};
+use crate::store::cached::Cached;
 use crate::telemetry::logs;
 use crate::transport::connections::ConnectionOptions;
 use crate::transport::grpc::routes::RouteOptions;
@@ -95,11 +96,11 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
         opened = Opened::open(&config.database) => opened?,
         () = told.until_the_end() => return Ok(()),
     };
-    let (store, cache) = remembering(opened.store(), config.cache.bytes_max);
-    let mut server = Server::start(store, listeners, options(&config)?).await?;
-    if let Some(counts) = cache {
-        server.metrics().watch_cache(move || counts.all());
-    }
+    let cached = remembering(opened.store(), &config.cache);
+    let (counts, changes) = (cached.counts(), cached.changes());
+    let mut server = Server::start(Arc::new(cached), listeners, options(&config)?).await?;
+    server.metrics().watch_cache(move || counts.all());
+    server.heed(changes);
     announce(&config, &server);
     let failure = tokio::select! {
         () = told.until_the_end() => None,
@@ -114,14 +115,13 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     failure.map_or(Ok(()), Err)
 }
 
-/// Puts a memory in front of the store, unless it may not have any.
-fn remembering(store: Arc<dyn Store>, bytes_max: u64) -> (Arc<dyn Store>, Option<Arc<Counts>>) {
-    if bytes_max == 0 {
-        return (store, None);
+/// Puts a memory in front of the store. One of no bytes remembers nothing.
+fn remembering(store: Arc<dyn Store>, cache: &Cache) -> Cached {
+    let cached = Cached::new(store, Clock::Database, cache.bytes_max);
+    match &cache.redis_url.target {
+        Some(redis) => cached.sharing(redis.clone()),
+        None => cached,
     }
-    let cached = Cached::new(store, Clock::Database, bytes_max);
-    let counts = cached.counts();
-    (Arc::new(cached), Some(counts))
 }
 
 /// The signals that end a server.

@@ -72,7 +72,7 @@ impl fmt::Debug for DatabaseUrl {
 }
 
 /// Leaves out what may be secret: the password before the last `@`, and every parameter's value.
-fn without_password(url: &str) -> String {
+pub(super) fn without_password(url: &str) -> String {
     let (address, parameters) = url
         .split_once('?')
         .map_or((url, None), |(a, p)| (a, Some(p)));

@@ -4,6 +4,7 @@ pub mod auth;
 pub mod database;
 pub mod hex;
 pub mod read;
+pub mod redis;
 pub mod sections;
 pub mod span;
 #[cfg(test)]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::auth::{ListedCredential, ShownCredential};
 use super::database::DatabaseUrl;
+use super::redis::RedisUrl;
 use super::span::Span;
 use crate::telemetry::logs::LogFormat;
 
@@ -40,7 +41,7 @@ macro_rules! section {
 }
 
 section! { Database { url: DatabaseUrl, connections: u32 } }
-section! { Cache { bytes_max: u64 } }
+section! { Cache { bytes_max: u64, redis_url: RedisUrl } }
 section! { Listen { grpc: SocketAddr, http: SocketAddr, reflection: bool } }
 section! { Namespaces { auto_create: AutoCreate } }
 section! { Auth { insecure: bool, credentials_file: PathBuf } }

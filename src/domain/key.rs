@@ -16,6 +16,8 @@ pub struct RecordKey {
     environment: String,
     account: String,
     key: String,
+    /// Of the other four; kept, for every step asks for it.
+    digest: KeyDigest,
 }
 
 impl RecordKey {
@@ -37,12 +39,15 @@ impl RecordKey {
         if key.chars().all(char::is_whitespace) {
             return Err(InvalidField::new("key", "must not be blank"));
         }
-        Ok(Self {
+        let mut identity = Self {
             namespace: namespace.to_owned(),
             environment: environment.to_owned(),
             account: account.to_owned(),
             key: key.to_owned(),
-        })
+            digest: KeyDigest([0; 32]),
+        };
+        identity.digest = KeyDigest(identity.hash(b"oncegate/record/v1\0", &[]));
+        Ok(identity)
     }
 
     /// The team's or service's space.
@@ -67,8 +72,8 @@ impl RecordKey {
 
     /// The store's primary key. Each part goes in behind its length, so no separator can make two
     /// identities collide.
-    pub fn digest(&self) -> KeyDigest {
-        KeyDigest(self.hash(b"oncegate/record/v1\0", &[]))
+    pub const fn digest(&self) -> KeyDigest {
+        self.digest
     }
 
     /// What the other side gets as its idempotency key: the same across all attempts, another one

@@ -9,7 +9,9 @@ use super::key::KeyDigest;
 use super::record::{Fence, Generation};
 
 const FORMAT: u8 = 1;
+const PURPOSE: &str = "oncegate/token/v1";
 const MAC_BYTES: usize = 16;
+const SEAL_BYTES: usize = 1 + 32;
 const BODY_BYTES: usize = 1 + 1 + 8 + 8;
 
 /// What a genuine token says: which reservation of its record it belongs to.
@@ -61,7 +63,7 @@ impl TokenSecrets {
     pub fn issue(&self, identity: &KeyDigest, token: Token) -> String {
         let (id, secret) = self.secrets.last().copied().unwrap_or_default();
         let mut bytes = body(id, token).to_vec();
-        bytes.extend_from_slice(&mac(&secret, identity, &bytes));
+        bytes.extend_from_slice(&mac(&secret, PURPOSE, identity, &bytes)[..MAC_BYTES]);
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
@@ -81,13 +83,9 @@ impl TokenSecrets {
         let &[format, id, ref numbers @ ..] = body else {
             return Err(TokenInvalid);
         };
-        let secret = self
-            .secrets
-            .iter()
-            .find(|(known, _)| *known == id)
-            .map(|(_, s)| s);
-        let secret = secret.ok_or(TokenInvalid)?;
-        let genuine = subtle::ConstantTimeEq::ct_eq(&mac(secret, identity, body)[..], tag);
+        let secret = self.secret(id).ok_or(TokenInvalid)?;
+        let own = mac(secret, PURPOSE, identity, body);
+        let genuine = subtle::ConstantTimeEq::ct_eq(&own[..MAC_BYTES], tag);
         if format != FORMAT || !bool::from(genuine) {
             return Err(TokenInvalid);
         }
@@ -96,6 +94,49 @@ impl TokenSecrets {
             generation: Generation::new(number(generation)?),
             fence: Fence::new(number(fence)?),
         })
+    }
+}
+
+impl TokenSecrets {
+    /// Seals bytes of an identity that are kept where others can write.
+    pub fn seal(&self, purpose: &str, identity: &KeyDigest, body: &[u8]) -> Vec<u8> {
+        let (id, secret) = self.secrets.last().copied().unwrap_or_default();
+        let mut sealed = Vec::with_capacity(SEAL_BYTES + body.len());
+        sealed.push(id);
+        sealed.extend_from_slice(&mac(&secret, purpose, identity, body));
+        sealed.extend_from_slice(body);
+        sealed
+    }
+
+    /// The bytes that were sealed for that purpose and identity; `None`: these were not.
+    pub fn unseal<'a>(
+        &self,
+        purpose: &str,
+        identity: &KeyDigest,
+        sealed: &'a [u8],
+    ) -> Option<&'a [u8]> {
+        let (seal, body) = sealed.split_at_checked(SEAL_BYTES)?;
+        let (id, tag) = seal.split_first()?;
+        let own = mac(self.secret(*id)?, purpose, identity, body);
+        bool::from(subtle::ConstantTimeEq::ct_eq(&own[..], tag)).then_some(body)
+    }
+
+    /// Tells deployments apart, and nothing else: the same for all replicas of a store, for as long
+    /// as the store lives.
+    pub fn name(&self) -> [u8; 8] {
+        let (_, first) = self.secrets.first().copied().unwrap_or_default();
+        let named = mac(
+            &first,
+            "oncegate/name/v1",
+            &KeyDigest::from_bytes([0; 32]),
+            &[],
+        );
+        named.first_chunk().copied().unwrap_or_default()
+    }
+
+    fn secret(&self, id: u8) -> Option<&[u8; 32]> {
+        let found = self.secrets.iter().find(|(known, _)| *known == id);
+        found.map(|(_, secret)| secret)
     }
 }
 
@@ -113,15 +154,13 @@ fn number(bytes: &[u8]) -> Result<i64, TokenInvalid> {
     Ok(i64::from_be_bytes(bytes))
 }
 
-fn mac(secret: &[u8; 32], identity: &KeyDigest, body: &[u8]) -> [u8; MAC_BYTES] {
+fn mac(secret: &[u8; 32], purpose: &str, identity: &KeyDigest, body: &[u8]) -> [u8; 32] {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
-    mac.update(b"oncegate/token/v1\0");
+    mac.update(purpose.as_bytes());
+    mac.update(b"\0");
     mac.update(identity.as_bytes());
     mac.update(body);
-    let full: [u8; 32] = mac.finalize().into_bytes().into();
-    let mut cut = [0; MAC_BYTES];
-    cut.copy_from_slice(&full[..MAC_BYTES]);
-    cut
+    mac.finalize().into_bytes().into()
 }
 
 #[cfg(test)]

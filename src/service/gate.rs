@@ -11,7 +11,7 @@ use super::policies::Policies;
 use super::wait::Waiters;
 use crate::domain::caller::{Caller, Permission};
 use crate::domain::command::{Answer, Command};
-use crate::domain::key::RecordKey;
+use crate::domain::key::{KeyDigest, RecordKey};
 use crate::domain::token::{Token, TokenSecrets};
 use crate::port::store::{Store, StoreError};
 use crate::telemetry::metrics::Metrics;
@@ -67,6 +67,11 @@ impl Gate {
     /// Answers for waiting keys until it is dropped; a server runs it once.
     pub async fn run_waiters(&self) {
         self.waiters.run().await;
+    }
+
+    /// Another replica has changed a key: whoever waits for it here looks at once.
+    pub fn changed(&self, digest: &KeyDigest) {
+        self.waiters.look(digest);
     }
 
     /// How many calls wait.
@@ -129,7 +134,7 @@ impl Gate {
         let applied = self.by_deadline(call, self.store.carry_out(command)).await;
         match applied {
             Ok(applied) => {
-                self.waiters.look(&key);
+                self.waiters.look(&key.digest());
                 Ok(applied.answer)
             }
             Err(error) => {

@@ -127,12 +127,12 @@ impl Waiters {
         })
     }
 
-    /// This replica changed a key: whoever waits for it looks again at once.
-    pub(super) fn look(&self, key: &RecordKey) {
+    /// A key has changed: whoever waits for it looks again at once.
+    pub(super) fn look(&self, digest: &KeyDigest) {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return;
         }
-        if let Some(waited) = self.keys().get(&key.digest()) {
+        if let Some(waited) = self.keys().get(digest) {
             waited.look_now.store(true, Ordering::Release);
             self.changed.notify_one();
         }

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
 use super::conformance::Fixture;
+use super::net::free_address;
 use crate::port::clock::{Clock, ManualClock};
+use crate::port::store::Store as _;
 use crate::store::cached::Cached;
 use crate::store::memory::MemoryStore;
 use crate::store::postgres::{PostgresOptions, PostgresStore, migrate};
@@ -38,8 +40,31 @@ pub async fn cached_postgres(clock: ManualClock) -> Fixture {
     cached(postgres_18(clock.clone()).await, clock)
 }
 
+/// An empty store in memory, whose outcomes are remembered in a Redis.
+pub async fn sharing_memory(clock: ManualClock) -> Fixture {
+    let redis = std::env::var("ONCEGATE_TEST_REDIS").expect("ONCEGATE_TEST_REDIS names a Redis");
+    sharing(memory(clock.clone()).await, clock, &redis).await
+}
+
+/// An empty store in memory, whose Redis is away.
+pub async fn sharing_nowhere(clock: ManualClock) -> Fixture {
+    let nowhere = format!("redis://{}", free_address());
+    sharing(memory(clock.clone()).await, clock, &nowhere).await
+}
+
 fn cached(behind: Fixture, clock: ManualClock) -> Fixture {
     let store = Cached::new(behind.store, Clock::Manual(clock), 1024 * 1024);
+    Fixture {
+        store: Arc::new(store),
+        keep: behind.keep,
+    }
+}
+
+/// Without a memory of its own: what it knows it has from Redis.
+async fn sharing(behind: Fixture, clock: ManualClock, redis: &str) -> Fixture {
+    let redis = redis.parse().expect("a Redis URL");
+    let store = Cached::new(behind.store, Clock::Manual(clock), 0).sharing(redis);
+    store.token_secrets().await.expect("it has secrets");
     Fixture {
         store: Arc::new(store),
         keep: behind.keep,

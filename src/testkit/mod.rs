@@ -20,6 +20,7 @@ pub mod grpc_store;
 pub mod load;
 pub mod net;
 pub mod process;
+pub mod redis;
 pub mod reference;
 pub mod scene;
 pub mod server;

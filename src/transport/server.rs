@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::key::KeyDigest;
 use crate::port::store::Store;
 use crate::service::gate::{Gate, GateOptions};
 use crate::service::sweep::{self, SweepOptions};
@@ -140,6 +143,21 @@ impl Server {
             drain_timeout: options.drain_timeout,
             addresses,
         })
+    }
+
+    /// Lets whoever waits for a key look when another replica tells that it has changed.
+    pub fn heed(&mut self, mut changes: broadcast::Receiver<KeyDigest>) {
+        let gate = self.gate.clone();
+        self.tasks.spawn(async move {
+            loop {
+                match changes.recv().await {
+                    Ok(digest) => gate.changed(&digest),
+                    // They are hints: what was missed is found by polling.
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => std::future::pending().await,
+                }
+            }
+        });
     }
 
     /// The metrics that it shows.

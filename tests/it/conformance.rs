@@ -5,7 +5,8 @@ use std::path::Path;
 
 use oncegate::conformance_suite;
 use oncegate::testkit::databases::{
-    cached_memory, cached_postgres, memory, postgres_15, postgres_18, sqlite,
+    cached_memory, cached_postgres, memory, postgres_15, postgres_18, sharing_memory,
+    sharing_nowhere, sqlite,
 };
 use oncegate::testkit::grpc_store::over_grpc;
 
@@ -14,6 +15,8 @@ conformance_suite!(over_the_wire, over_grpc);
 conformance_suite!(on_sqlite, sqlite);
 conformance_suite!(through_a_memory, cached_memory);
 conformance_suite!(through_a_memory_on_postgres, cached_postgres);
+conformance_suite!(through_redis, sharing_memory);
+conformance_suite!(through_a_redis_that_is_away, sharing_nowhere);
 conformance_suite!(on_postgres_15, postgres_15);
 conformance_suite!(on_postgres_18, postgres_18);
 

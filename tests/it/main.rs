@@ -26,6 +26,7 @@ mod postgres_cases;
 mod postgres_load;
 mod property;
 mod protocol_table;
+mod redis;
 mod rig;
 mod rpc;
 mod serve;

@@ -46,6 +46,13 @@ impl Local {
         self.entries.get(digest)?.entry
     }
 
+    /// Keeps what another replica has read.
+    pub(super) fn keep(&self, digest: KeyDigest, entry: Entry) {
+        let etag = entry.record.etag();
+        let entry = Some(entry);
+        self.keep_newest(digest, Kept { etag, entry });
+    }
+
     /// Keeps what stands there. A record that is not final is only worth a note where it was
     /// thought to be.
     pub(super) fn put(&self, digest: KeyDigest, stands: &Stands) {
@@ -54,7 +61,10 @@ impl Local {
             return;
         }
         let etag = stands.record.etag();
-        let kept = Kept { etag, entry };
+        self.keep_newest(digest, Kept { etag, entry });
+    }
+
+    fn keep_newest(&self, digest: KeyDigest, kept: Kept) {
         self.entries.entry(digest).and_compute_with(|old| {
             let newer = old.is_some_and(|old| is_newer(old.value(), &kept));
             if newer { Op::Nop } else { Op::Put(kept) }

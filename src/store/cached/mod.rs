@@ -4,16 +4,20 @@
 
 mod clock;
 mod local;
+mod redis;
+mod sealed;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
+use tokio::sync::broadcast;
 
 use self::clock::SeenClock;
 use self::local::Local;
+use self::redis::{Shared, Value};
 use crate::domain::command::{Answer, Command, Reserve, ReserveVerdict};
 use crate::domain::decision::{Moment, decide_reserve};
 use crate::domain::key::{KeyDigest, RecordKey};
@@ -25,22 +29,39 @@ use crate::domain::token::TokenSecrets;
 use crate::port::clock::Clock;
 use crate::port::store::{Applied, AuditEntry, Health, Reading, Stands, Store, StoreError, Swept};
 
+pub use self::redis::{BadTarget, Target};
+
+/// Keys that are told to have changed and not yet heard of.
+const CHANGES_MAX: usize = 10_000;
+
 /// A store with a memory in front of it.
 #[derive(Debug)]
 pub struct Cached {
     store: Arc<dyn Store>,
     clock: SeenClock,
     local: Local,
+    redis: Option<Target>,
+    /// Begun when the store's secrets are known, with which its entries are sealed.
+    shared: OnceLock<(TokenSecrets, Shared)>,
+    changes: broadcast::Sender<KeyDigest>,
     counts: Arc<Counts>,
 }
 
 /// How often the memory was of use.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Answers that came from it.
-    pub hits: AtomicU64,
-    /// Reserves that it knew nothing for.
+    /// Answers that came from this process.
+    pub local: AtomicU64,
+    /// Answers that came from Redis.
+    pub shared: AtomicU64,
+    /// Reserves that neither knew enough for.
     pub misses: AtomicU64,
+    /// Questions and writes that Redis did not answer in time, or with an error.
+    pub errors: AtomicU64,
+    /// Questions and writes that were spared while it was away, or for which there was no room.
+    pub skipped: AtomicU64,
+    /// Values in Redis that this deployment did not write there, or that are damaged.
+    pub forged: AtomicU64,
 }
 
 /// A completed record, and until when it may be told without asking the store.
@@ -87,9 +108,16 @@ impl Entry {
 
 impl Counts {
     /// All of them, each by its name.
-    pub fn all(&self) -> [(&'static str, u64); 2] {
-        [("hit", &self.hits), ("miss", &self.misses)]
-            .map(|(name, count)| (name, count.load(Ordering::Relaxed)))
+    pub fn all(&self) -> [(&'static str, u64); 6] {
+        [
+            ("local_hit", &self.local),
+            ("shared_hit", &self.shared),
+            ("miss", &self.misses),
+            ("error", &self.errors),
+            ("skipped", &self.skipped),
+            ("forged", &self.forged),
+        ]
+        .map(|(name, count)| (name, count.load(Ordering::Relaxed)))
     }
 }
 
@@ -100,8 +128,23 @@ impl Cached {
             store,
             clock: SeenClock::new(clock),
             local: Local::new(bytes_max),
+            redis: None,
+            shared: OnceLock::new(),
+            changes: broadcast::Sender::new(CHANGES_MAX),
             counts: Arc::default(),
         }
+    }
+
+    /// Shares what is remembered with other replicas.
+    #[must_use]
+    pub fn sharing(mut self, redis: Target) -> Self {
+        self.redis = Some(redis);
+        self
+    }
+
+    /// The keys that some replica, perhaps this one, has told to be changed.
+    pub fn changes(&self) -> broadcast::Receiver<KeyDigest> {
+        self.changes.subscribe()
     }
 
     /// How often the memory was of use.
@@ -117,17 +160,91 @@ impl Cached {
 
     async fn ask(&self, command: Command) -> Result<Applied, StoreError> {
         let digest = command.key().digest();
+        let tells = !matches!(command, Command::Reserve(_) | Command::Renew(_));
         let asked = SeenClock::mark();
         let applied = self.store.carry_out(command).await?;
         if let Some(stands) = &applied.stands {
             self.clock.saw(asked, stands.seen_at);
             self.keep(digest, stands);
+            if tells && let Some((_, shared)) = self.shared.get() {
+                shared.tell(digest);
+            }
         }
         Ok(applied)
     }
 
+    /// Remembers what is final, and that something no longer is.
     fn keep(&self, digest: KeyDigest, stands: &Stands) {
         self.local.put(digest, stands);
+        let Some((secrets, shared)) = self.shared.get() else {
+            return;
+        };
+        let bytes = match (&stands.record.state, Entry::of(stands)) {
+            (_, Some(entry)) => sealed::seal(secrets, &digest, &entry),
+            // Nothing that was read before may be put over it.
+            (RecordState::Expired(_), None) => Vec::new(),
+            (
+                RecordState::Running(_)
+                | RecordState::Recovering(_)
+                | RecordState::Released { .. }
+                | RecordState::Completed(_)
+                | RecordState::Parked { .. },
+                None,
+            ) => return,
+        };
+        shared.put(Value {
+            digest,
+            stamp: sealed::stamp(&stands.record),
+            bytes,
+            keep_for: limits::CACHE_BOUND,
+        });
+    }
+
+    /// What the shared memory says to a Reserve.
+    async fn shared(&self, reserve: &Reserve) -> Option<Applied> {
+        let (secrets, shared) = self.shared.get()?;
+        let digest = reserve.key.digest();
+        let (stamp, bytes) = shared.get(&digest).await?;
+        let Some(entry) = sealed::open(secrets, &digest, &stamp, &bytes) else {
+            self.counts.forged.fetch_add(1, Ordering::Relaxed);
+            tracing::error!(
+                record = digest.short(),
+                "a value in Redis is damaged, or was not written by this deployment"
+            );
+            return None;
+        };
+        let applied = entry.answer(reserve, self.clock.latest()?)?;
+        self.local.keep(digest, entry);
+        Some(applied)
+    }
+
+    /// Asks the store and the shared memory side by side. The store is asked first, and whatever is
+    /// of use first is the answer: a Reserve that nobody waits for any more is not begun.
+    async fn ask_both(&self, command: Command, reserve: &Reserve) -> Result<Applied, StoreError> {
+        let asked = self.ask(command);
+        tokio::pin!(asked);
+        tokio::select! {
+            biased;
+            applied = &mut asked => return applied,
+            found = self.shared(reserve) => if let Some(applied) = found {
+                self.counts.shared.fetch_add(1, Ordering::Relaxed);
+                return Ok(applied);
+            },
+        }
+        asked.await
+    }
+
+    /// Begins to share, once there are secrets to seal with.
+    fn share(&self, secrets: &TokenSecrets) {
+        if let Some(target) = &self.redis {
+            self.shared.get_or_init(|| {
+                let name: String = secrets.name().iter().map(|b| format!("{b:02x}")).collect();
+                let prefix = format!("oncegate:{name}:");
+                let (counts, changes) = (Arc::clone(&self.counts), self.changes.clone());
+                let shared = Shared::start(target.clone(), prefix, counts, changes);
+                (secrets.clone(), shared)
+            });
+        }
     }
 }
 
@@ -138,11 +255,15 @@ impl Store for Cached {
             return self.ask(command).await;
         };
         if let Some(applied) = self.remembered(reserve) {
-            self.counts.hits.fetch_add(1, Ordering::Relaxed);
+            self.counts.local.fetch_add(1, Ordering::Relaxed);
             return Ok(applied);
         }
         self.counts.misses.fetch_add(1, Ordering::Relaxed);
-        self.ask(command).await
+        if self.shared.get().is_none() {
+            return self.ask(command).await;
+        }
+        let reserve = reserve.clone();
+        self.ask_both(command, &reserve).await
     }
 
     async fn read(&self, keys: Vec<RecordKey>) -> Result<Reading, StoreError> {
@@ -175,7 +296,9 @@ impl Store for Cached {
     }
 
     async fn token_secrets(&self) -> Result<TokenSecrets, StoreError> {
-        self.store.token_secrets().await
+        let secrets = self.store.token_secrets().await?;
+        self.share(&secrets);
+        Ok(secrets)
     }
 
     async fn check(&self) -> Result<Health, StoreError> {

@@ -123,7 +123,7 @@ fn is_replay(verdict: &ReserveVerdict, payload: &str) -> bool {
 }
 
 fn hits(cached: &Cached) -> u64 {
-    cached.counts().hits.load(Ordering::Relaxed)
+    cached.counts().local.load(Ordering::Relaxed)
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use prost_reflect::{DescriptorPool, MethodDescriptor};
 use tonic::codec::CompressionEncoding;
 use tonic::service::Routes;
@@ -19,10 +19,9 @@ use crate::proto::v1::admin_service_server::AdminServiceServer;
 use crate::proto::v1::gate_service_server::GateServiceServer;
 use crate::proto::v1::support_service_server::SupportServiceServer;
 use crate::telemetry::metrics::Metrics;
-use crate::transport::layer::auth::{Credentials, authenticate};
-use crate::transport::layer::deadline::{self, DeadlineOptions};
-use crate::transport::layer::trace::{self, Followed};
-use crate::transport::layer::{panics, refusals};
+use crate::transport::layer::auth::Credentials;
+use crate::transport::layer::deadline::DeadlineOptions;
+use crate::transport::layer::{self, Guards};
 
 /// What the routes of a server are made of.
 #[derive(Debug)]
@@ -74,18 +73,15 @@ pub fn routes(
         let v1alpha = describe().build_v1alpha()?;
         routes = routes.add_service(v1).add_service(v1alpha);
     }
-    let followed = Followed {
+    let guards = Arc::new(Guards {
+        credentials: options.credentials,
+        deadlines: options.deadlines,
         metrics,
-        methods: Arc::new(paths()?),
-    };
-    // The last one added is the outermost.
+        methods: paths()?,
+    });
     Ok(routes
         .into_axum_router()
-        .layer(from_fn(refusals::explain))
-        .layer(from_fn_with_state(options.credentials, authenticate))
-        .layer(from_fn_with_state(options.deadlines, deadline::keep))
-        .layer(from_fn(panics::answer))
-        .layer(from_fn_with_state(followed, trace::follow)))
+        .layer(from_fn_with_state(guards, layer::pass)))
 }
 
 /// Every method that is served, as its path.

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
+use axum::extract::Request;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+use tonic::Status;
 
 use crate::domain::caller::{Caller, Role};
 use crate::service::error::ServiceError;
@@ -71,21 +70,15 @@ impl Credentials {
 }
 
 /// Names the caller, or refuses the call before anything of it is read.
-pub async fn authenticate(
-    State(credentials): State<Credentials>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+pub(super) fn authenticate(credentials: &Credentials, request: &mut Request) -> Result<(), Status> {
     let path = request.uri().path();
     if FREE.iter().any(|free| path.starts_with(free)) {
-        return next.run(request).await;
+        return Ok(());
     }
-    let caller = credentials.caller(request.headers());
-    match caller.filter(|caller| caller.role != Role::Unknown || BY_TOKEN.contains(&path)) {
-        Some(caller) => {
-            request.extensions_mut().insert(caller);
-            next.run(request).await
-        }
-        None => status(&ServiceError::Unauthenticated, &Asked::default()).into_http(),
-    }
+    let caller = credentials
+        .caller(request.headers())
+        .filter(|caller| caller.role != Role::Unknown || BY_TOKEN.contains(&path))
+        .ok_or_else(|| status(&ServiceError::Unauthenticated, &Asked::default()))?;
+    request.extensions_mut().insert(caller);
+    Ok(())
 }

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
+use axum::extract::Request;
 use http::HeaderMap;
 use tokio::time::{Instant, timeout_at};
 use tonic::{Code, Status};
@@ -28,29 +26,23 @@ pub struct DeadlineOptions {
     pub max: Duration,
 }
 
-/// Passes the deadline on, and answers when it is over. What a handler has begun by then goes on in
-/// its owner task.
-pub async fn keep(
-    State(options): State<DeadlineOptions>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+/// Passes the deadline on to the handler, and says when its answer is of no more use.
+pub(super) fn set(options: DeadlineOptions, request: &mut Request) -> Result<Instant, Status> {
     let started = Instant::now();
-    let given = match timeout(request.headers()) {
-        Ok(given) => given.unwrap_or(options.default),
-        Err(refusal) => return refusal.into_http(),
-    };
-    let time = given.min(options.max);
+    let given = timeout(request.headers())?;
+    let time = given.unwrap_or(options.default).min(options.max);
     if time.is_zero() {
-        return exceeded().into_http();
+        return Err(exceeded());
     }
     let end = started + time;
     let answer_time = (time / ANSWER_SHARE).min(ANSWER_TIME_MAX);
     request.extensions_mut().insert(Deadline(end - answer_time));
-    match timeout_at(end, next.run(request)).await {
-        Ok(response) => response,
-        Err(_elapsed) => exceeded().into_http(),
-    }
+    Ok(end)
+}
+
+/// Answers when the deadline is over. What a handler has begun by then goes on in its owner task.
+pub(super) async fn keep<T>(end: Instant, answer: impl Future<Output = T>) -> Result<T, Status> {
+    timeout_at(end, answer).await.map_err(|_elapsed| exceeded())
 }
 
 fn exceeded() -> Status {

@@ -3,23 +3,20 @@
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 
-use axum::extract::Request;
-use axum::middleware::Next;
 use axum::response::Response;
 use futures::FutureExt;
 use tonic::Status;
 
 /// Answers INTERNAL where a handler panicked.
-pub async fn answer(request: Request, next: Next) -> Response {
-    let method = request.uri().path().to_owned();
+pub(super) async fn caught(
+    answer: impl Future<Output = Result<Response, Status>>,
+) -> Result<Response, Status> {
     // Nothing of the request is used again, so no broken invariant can be seen.
-    match AssertUnwindSafe(next.run(request)).catch_unwind().await {
-        Ok(response) => response,
-        Err(panic) => {
-            tracing::error!(method, panic = text(&*panic), "a handler panicked");
-            Status::internal("").into_http()
-        }
-    }
+    let answer = AssertUnwindSafe(answer).catch_unwind().await;
+    answer.unwrap_or_else(|panic| {
+        tracing::error!(panic = text(&*panic), "a handler panicked");
+        Err(Status::internal(""))
+    })
 }
 
 fn text(panic: &(dyn Any + Send)) -> &str {

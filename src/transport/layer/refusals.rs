@@ -1,8 +1,6 @@
 //! Messages that no handler ever sees because they cannot be read: tonic answers them with statuses
 //! of its own, which are given the code and the reason that this service promises.
 
-use axum::extract::Request;
-use axum::middleware::Next;
 use axum::response::Response;
 use tonic::{Code, Status};
 
@@ -11,8 +9,7 @@ use crate::service::error::ServiceError;
 use crate::transport::grpc::status::{Asked, message_too_large, status};
 
 /// Gives what tonic refused its reason. A handler's own errors carry details and pass unchanged.
-pub async fn explain(request: Request, next: Next) -> Response {
-    let response = next.run(request).await;
+pub(super) fn explain(response: Response) -> Response {
     let refusal = Status::from_header_map(response.headers());
     match refusal.and_then(|refusal| explained(&refusal)) {
         Some(explained) => explained.into_http(),

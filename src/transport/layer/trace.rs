@@ -2,15 +2,13 @@
 //! took.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::Response;
 use http::HeaderMap;
 use tokio::time::Instant;
 use tonic::{Code, Status};
-use tracing::Instrument;
+use tracing::Span;
 
 use crate::telemetry::metrics::Metrics;
 
@@ -18,21 +16,15 @@ use crate::telemetry::metrics::Metrics;
 #[derive(Debug, Clone)]
 pub struct TraceId(pub String);
 
-/// What a call is followed with.
-#[derive(Debug, Clone)]
-pub struct Followed {
-    /// Where it is counted.
-    pub metrics: Arc<Metrics>,
-    /// The paths of the methods that there are.
-    pub methods: Arc<HashSet<String>>,
+/// A call from its arrival on.
+pub(super) struct Followed {
+    started: Instant,
+    method: String,
+    pub(super) span: Span,
 }
 
 /// Follows a call from its arrival to its answer.
-pub async fn follow(
-    State(followed): State<Followed>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+pub(super) fn follow(request: &mut Request) -> Followed {
     let started = Instant::now();
     let method = request.uri().path().to_owned();
     let trace_id = trace_id(request.headers());
@@ -44,15 +36,23 @@ pub async fn follow(
     if let Some(trace_id) = trace_id {
         request.extensions_mut().insert(trace_id);
     }
-    let response = next.run(request).instrument(span).await;
-    let code = Status::from_header_map(response.headers()).map_or(Code::Ok, |s| s.code());
-    // Anybody can make up a name: one label for all that are not ours.
-    let method = match followed.methods.get(&method) {
-        Some(method) => method.trim_start_matches('/'),
-        None => "other",
-    };
-    followed.metrics.rpc(method, name(code), started.elapsed());
-    response
+    Followed {
+        started,
+        method,
+        span,
+    }
+}
+
+impl Followed {
+    /// Counts the call. Anybody can make up a name: one label for all methods that are not ours.
+    pub(super) fn answered(&self, response: &Response, ours: &HashSet<String>, metrics: &Metrics) {
+        let code = Status::from_header_map(response.headers()).map_or(Code::Ok, |s| s.code());
+        let method = match ours.get(&self.method) {
+            Some(method) => method.trim_start_matches('/'),
+            None => "other",
+        };
+        metrics.rpc(method, name(code), self.started.elapsed());
+    }
 }
 
 /// `00-<trace id>-<parent id>-<flags>`; later versions may add to its end. All zeros is none.

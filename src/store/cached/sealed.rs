@@ -1,0 +1,109 @@
+//! The form in which a record lies in the shared memory: sealed with the store's secrets, so that
+//! nobody can make one up, change one, or put one under another key.
+
+use prost::Message;
+
+use super::Entry;
+use crate::domain::key::KeyDigest;
+use crate::domain::record::Record;
+use crate::domain::time::Timestamp;
+use crate::domain::token::TokenSecrets;
+use crate::store::codec::{self, Payload, Row};
+
+const PURPOSE: &str = "oncegate/cache/v1";
+
+/// A completed record's columns, and until when they may be told. Append only.
+#[derive(Clone, PartialEq, Message)]
+struct Sealed {
+    #[prost(string, tag = "1")]
+    namespace: String,
+    #[prost(string, tag = "2")]
+    environment: String,
+    #[prost(string, tag = "3")]
+    account: String,
+    #[prost(string, tag = "4")]
+    key: String,
+    #[prost(string, tag = "5")]
+    operation: String,
+    #[prost(int32, tag = "6")]
+    state: i32,
+    #[prost(int64, tag = "7")]
+    generation: i64,
+    #[prost(int64, tag = "8")]
+    fence: i64,
+    #[prost(int64, tag = "9")]
+    version: i64,
+    #[prost(int64, tag = "10")]
+    first_reserved_at: i64,
+    #[prost(int64, optional, tag = "11")]
+    sweep_at: Option<i64>,
+    #[prost(bytes = "vec", tag = "12")]
+    detail: Vec<u8>,
+    #[prost(bytes = "vec", optional, tag = "13")]
+    payload: Option<Vec<u8>>,
+    #[prost(int64, tag = "14")]
+    valid_until: i64,
+}
+
+/// Orders the states of a record as text does: a later one has a greater stamp.
+pub(super) fn stamp(record: &Record) -> String {
+    let (generation, version) = (record.generation.get(), record.version.get());
+    format!("{generation:020}{version:020}")
+}
+
+/// Seals an entry for its key.
+pub(super) fn seal(secrets: &TokenSecrets, digest: &KeyDigest, entry: &Entry) -> Vec<u8> {
+    let row = codec::encode(&entry.record);
+    let sealed = Sealed {
+        namespace: row.namespace,
+        environment: row.environment,
+        account: row.account,
+        key: row.key,
+        operation: row.operation,
+        state: row.state.into(),
+        generation: row.generation,
+        fence: row.fence,
+        version: row.version,
+        first_reserved_at: row.first_reserved_at,
+        sweep_at: row.sweep_at,
+        detail: row.detail,
+        payload: row.payload,
+        valid_until: entry.valid_until.as_micros(),
+    };
+    secrets.seal(PURPOSE, digest, &sealed.encode_to_vec())
+}
+
+/// Opens what was found under a key; `None`: it was not sealed by this deployment for this key and
+/// state, or it is damaged.
+pub(super) fn open(
+    secrets: &TokenSecrets,
+    digest: &KeyDigest,
+    stamped: &str,
+    bytes: &[u8],
+) -> Option<Entry> {
+    let body = secrets.unseal(PURPOSE, digest, bytes)?;
+    let sealed = Sealed::decode(body).ok()?;
+    let valid_until = Timestamp::from_micros(sealed.valid_until);
+    let row = Row {
+        digest: *digest.as_bytes(),
+        namespace: sealed.namespace,
+        environment: sealed.environment,
+        account: sealed.account,
+        key: sealed.key,
+        operation: sealed.operation,
+        state: i16::try_from(sealed.state).ok()?,
+        generation: sealed.generation,
+        fence: sealed.fence,
+        version: sealed.version,
+        first_reserved_at: sealed.first_reserved_at,
+        lease_expires_at: None,
+        sweep_at: sealed.sweep_at,
+        detail: sealed.detail,
+        payload: sealed.payload,
+    };
+    let record = codec::decode(row, Payload::Read).ok()?;
+    (stamp(&record) == stamped).then(|| Entry {
+        record: record.into(),
+        valid_until,
+    })
+}
