@@ -217,3 +217,11 @@ async fn a_thread_that_panics_writes_nothing_more_and_fails_the_check() {
         |c: &Connection| Ok(c.query_row("SELECT last FROM oncegate_fence", [], |row| row.get(0))?);
     assert_eq!(store.reader.run(last).await.ok(), Some(0));
 }
+
+#[test]
+fn a_disk_that_is_nearly_full_is_told_before_a_write_fails() {
+    let folder = tempfile::tempdir().expect("a folder");
+    open::room(folder.path(), 1).expect("there is some room");
+    let full = open::room(folder.path(), u64::MAX).expect_err("nobody has that much");
+    assert!(matches!(full, StoreError::Unavailable(why) if why.contains("free")));
+}
