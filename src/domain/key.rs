@@ -36,9 +36,6 @@ impl RecordKey {
         check_name("environment", environment)?;
         check_text("account", account, 0, limits::ACCOUNT_BYTES_MAX)?;
         check_text("key", key, 1, limits::KEY_BYTES_MAX)?;
-        if key.chars().all(char::is_whitespace) {
-            return Err(InvalidField::new("key", "must not be blank"));
-        }
         let mut identity = Self {
             namespace: namespace.to_owned(),
             environment: environment.to_owned(),
@@ -170,6 +167,9 @@ pub fn check_text(field: &str, text: &str, min: usize, max: usize) -> Result<(),
     if length < min || length > max {
         let problem = format!("must be {min}..={max} bytes, is {length}");
         return Err(InvalidField::new(field, problem));
+    }
+    if min > 0 && text.chars().all(char::is_whitespace) {
+        return Err(InvalidField::new(field, "must not be blank"));
     }
     if text.chars().any(char::is_control) {
         return Err(InvalidField::new(

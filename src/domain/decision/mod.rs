@@ -238,6 +238,10 @@ fn complete_with(
     let another_effect = record.add_effect_id(&outcome.effect_id);
     record.kept = None;
     record.reexecution_approved = false;
+    if record.released_fence == Some(fence) {
+        // Its holder has thought better of it.
+        record.released_fence = None;
+    }
     let retained_until = now.plus(record.terms.retention_of(retention));
     record.state = RecordState::Completed(Completion {
         outcome,

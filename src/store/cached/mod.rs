@@ -17,7 +17,7 @@ use tokio::sync::broadcast;
 
 use self::clock::SeenClock;
 use self::local::Local;
-use self::redis::{Shared, Value};
+use self::redis::{Shared, Value, hex};
 use crate::domain::command::{Answer, Command, Reserve, ReserveVerdict};
 use crate::domain::decision::{Moment, decide_reserve};
 use crate::domain::key::{KeyDigest, RecordKey};
@@ -238,8 +238,7 @@ impl Cached {
     fn share(&self, secrets: &TokenSecrets) {
         if let Some(target) = &self.redis {
             self.shared.get_or_init(|| {
-                let name: String = secrets.name().iter().map(|b| format!("{b:02x}")).collect();
-                let prefix = format!("oncegate:{name}:");
+                let prefix = format!("oncegate:{}:", hex(&secrets.name()));
                 let (counts, changes) = (Arc::clone(&self.counts), self.changes.clone());
                 let shared = Shared::start(target.clone(), prefix, counts, changes);
                 (secrets.clone(), shared)

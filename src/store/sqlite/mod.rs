@@ -13,7 +13,7 @@ mod tests;
 mod worker;
 mod writer;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -32,9 +32,13 @@ use crate::port::clock::Clock;
 use crate::port::store::{Applied, AuditEntry, Health, Reading, Store, StoreError, Swept};
 use crate::store::queue::Taken;
 
+/// Bytes that must be free on its disk for a store to be ready: what is under way still fits.
+const ROOM_MIN: u64 = 4 * 1024 * 1024;
+
 /// A store in one file.
 #[derive(Debug)]
 pub struct SqliteStore {
+    path: PathBuf,
     clock: Clock,
     writer: Worker,
     reader: Worker,
@@ -63,6 +67,7 @@ impl SqliteStore {
             commits: Arc::clone(&commits),
         };
         Ok(Self {
+            path,
             clock,
             writer: Worker::spawn("oncegate-sqlite", writing, move |connection, taken| {
                 writer.serve(connection, taken);
@@ -146,6 +151,7 @@ impl Store for SqliteStore {
         let clock = self.clock.clone();
         // In the writer: it proves that its thread lives, that the write lock can be had and that
         // the file is still the one that was opened.
+        open::room(&self.path, ROOM_MIN)?;
         let work = move |connection: &Connection| health(connection, &clock);
         let health = self.writer.run(work).await?;
         self.reader.run(|_connection| Ok(())).await?;

@@ -123,6 +123,20 @@ impl Files {
     }
 }
 
+/// Looks whether so many bytes are free on the disk of the file: what is full fails one write and
+/// takes the next, smaller one.
+pub(super) fn room(path: &Path, least: u64) -> Result<(), StoreError> {
+    let found = rustix::fs::statvfs(path).map_err(|_unreachable| gone(path))?;
+    if found.f_bavail.saturating_mul(found.f_frsize) >= least {
+        return Ok(());
+    }
+    let problem = format!(
+        "less than {least} bytes are free on the disk of {}",
+        path.display()
+    );
+    Err(StoreError::Unavailable(problem))
+}
+
 fn identity(path: &Path) -> Result<(u64, u64), StoreError> {
     let found = fs::metadata(path).map_err(|_unreachable| gone(path))?;
     Ok((found.dev(), found.ino()))

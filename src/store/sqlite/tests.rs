@@ -213,3 +213,11 @@ async fn a_panic_costs_its_own_answer_and_writes_nothing() {
         &store.apply(reserve("k")).await.expect("stored")
     ));
 }
+
+#[test]
+fn a_disk_that_is_nearly_full_is_told_before_a_write_fails() {
+    let folder = tempfile::tempdir().expect("a folder");
+    open::room(folder.path(), 1).expect("there is some room");
+    let full = open::room(folder.path(), u64::MAX).expect_err("nobody has that much");
+    assert!(matches!(full, StoreError::Unavailable(why) if why.contains("free")));
+}

@@ -182,6 +182,7 @@ macro_rules! conformance_suite {
                     a_tainted_run_that_is_released_is_never_granted_as_new,
                     released_recoveries_are_not_counted,
                     a_stale_holder_releases_nothing,
+                    who_reports_after_its_release_has_released_nothing,
                     a_running_and_a_recovering_record_are_parked_by_their_holder,
                     a_parked_record_stays_parked_for_as_long_as_it_takes,
                     a_stale_holder_parks_nothing,

@@ -154,3 +154,15 @@ pub async fn an_unused_release_does_not_touch_a_completed_outcome(scene: Scene) 
     scene.release(&held).await;
     assert_eq!(scene.says("k").await, "REPLAY");
 }
+
+pub async fn who_reports_after_its_release_has_released_nothing(scene: Scene) {
+    let held = scene.granted("k").await;
+    assert!(scene.release(&held).await.released);
+    assert!(scene.release(&held).await.released);
+    scene.complete(&held, outcome("done")).await;
+    let again = scene.release(&held).await;
+    assert_eq!(
+        (again.released, again.state),
+        (false, Some(StateName::Completed))
+    );
+}

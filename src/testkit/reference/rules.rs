@@ -162,6 +162,7 @@ impl Reference {
         let record = self.current();
         record.kept = None;
         record.approved = false;
+        record.released = record.released.filter(|released| *released != token);
         record.state = State::Completed {
             outcome,
             token,

@@ -115,6 +115,16 @@ fn bad_rest() -> Vec<(&'static str, &'static str, Change)> {
             Box::new(|r| r.request_id = vec![0; 17]),
         ),
         (
+            "request_id",
+            "must be random",
+            Box::new(|r| r.request_id = vec![0; 16]),
+        ),
+        (
+            "operation",
+            "must not be blank",
+            Box::new(|r| " ".clone_into(&mut r.operation)),
+        ),
+        (
             "fingerprint.scheme",
             "raw-sha256",
             Box::new(move |r| r.fingerprint.clone_from(&md5)),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use futures::StreamExt;
 use redis::Pipeline;
+use redis::aio::PubSub;
 use tokio::sync::{Notify, broadcast, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -30,6 +31,8 @@ const FAILURES_MAX: u32 = 5;
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest one.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// A connection on which nothing is heard for so long is opened anew.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Writes that may wait; more are dropped, for each costs no more than a later question.
 const WRITES_MAX: usize = 10_000;
 /// Writes that go together.
@@ -125,17 +128,13 @@ impl Shared {
         let mut get = redis::cmd("GET");
         get.arg(link.key(digest));
         let asked = get.query_async::<Option<Vec<u8>>>(&mut connection);
-        let value = match timeout(ANSWER_MAX, asked).await {
-            Ok(Ok(value)) => {
-                open.failures.store(0, Ordering::Relaxed);
-                value?
-            }
-            Ok(Err(_)) | Err(_) => {
-                link.counts.errors.fetch_add(1, Ordering::Relaxed);
-                link.failure(&open);
-                return None;
-            }
+        let Ok(Ok(value)) = timeout(ANSWER_MAX, asked).await else {
+            link.counts.errors.fetch_add(1, Ordering::Relaxed);
+            link.failure(&open);
+            return None;
         };
+        open.failures.store(0, Ordering::Relaxed);
+        let value = value?;
         let (stamp, bytes) = value.split_at_checked(STAMP_BYTES)?;
         let stamp = String::from_utf8(stamp.to_vec()).ok()?;
         (!bytes.is_empty()).then(|| (stamp, bytes.to_vec()))
@@ -158,14 +157,23 @@ impl Shared {
     }
 }
 
+/// Lower-case hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // A string takes everything.
+        let _written = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// Digits of a stamp: two numbers of 20.
 pub(super) const STAMP_BYTES: usize = 40;
 
 impl Link {
     /// No input of a user can steer it: it is made of digests alone.
     fn key(&self, digest: &KeyDigest) -> String {
-        let hex = digest.as_bytes().iter().map(|byte| format!("{byte:02x}"));
-        format!("{}{}", self.prefix, hex.collect::<String>())
+        format!("{}{}", self.prefix, hex(digest.as_bytes()))
     }
 
     fn channel(&self) -> String {
@@ -241,21 +249,30 @@ async fn write(link: Arc<Link>, mut queue: mpsc::Receiver<Write>) {
     }
 }
 
+/// Passes on what is heard until the connection is gone, or has not said anything for so long that
+/// it may be.
+async fn hear(mut heard: PubSub, changes: &broadcast::Sender<KeyDigest>) {
+    let mut messages = heard.on_message();
+    while let Ok(Some(message)) = timeout(SILENCE_MAX, messages.next()).await {
+        if let Ok(bytes) = <[u8; 32]>::try_from(message.get_payload_bytes()) {
+            // It is only a hint: if nobody listens, it is not needed.
+            drop(changes.send(KeyDigest::from_bytes(bytes)));
+        }
+    }
+}
+
 /// Hears of what other replicas have changed.
 async fn listen(link: Arc<Link>, changes: broadcast::Sender<KeyDigest>) {
     let mut pause = PAUSE_MIN;
     loop {
-        if let Ok(mut heard) = link.target.listen().await
-            && heard.subscribe(link.channel()).await.is_ok()
-        {
+        let heard = async {
+            let mut heard = link.target.listen().await?;
+            heard.subscribe(link.channel()).await?;
+            Ok::<_, redis::RedisError>(heard)
+        };
+        if let Ok(Ok(heard)) = timeout(WRITE_MAX, heard).await {
             pause = PAUSE_MIN;
-            let mut messages = heard.on_message();
-            while let Some(message) = messages.next().await {
-                if let Ok(bytes) = <[u8; 32]>::try_from(message.get_payload_bytes()) {
-                    // It is only a hint: if nobody listens, it is not needed.
-                    drop(changes.send(KeyDigest::from_bytes(bytes)));
-                }
-            }
+            hear(heard, &changes).await;
         }
         sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);

@@ -58,6 +58,13 @@ pub(super) fn request_id(bytes: &[u8]) -> Result<Option<RequestId>, InvalidField
             format!("must be 16 bytes, is {}", bytes.len()),
         )
     })?;
+    if bytes == [0; 16] {
+        // Whoever forgot to draw one would share it with everybody else who did.
+        return Err(InvalidField::new(
+            "request_id",
+            "must be random, is all zero",
+        ));
+    }
     Ok(Some(RequestId::from_bytes(bytes)))
 }
 
