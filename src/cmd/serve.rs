@@ -96,7 +96,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
         opened = Opened::open(&config.database) => opened?,
         () = told.until_the_end() => return Ok(()),
     };
-    let cached = remembering(opened.store(), &config.cache);
+    let cached = remembering(opened.store(), &config.cache)?;
     let (counts, changes) = (cached.counts(), cached.changes());
     let mut server = Server::start(Arc::new(cached), listeners, options(&config)?).await?;
     server.metrics().watch_cache(move || counts.all());
@@ -116,12 +116,14 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
 }
 
 /// Puts a memory in front of the store. One of no bytes remembers nothing.
-fn remembering(store: Arc<dyn Store>, cache: &Cache) -> Cached {
+fn remembering(store: Arc<dyn Store>, cache: &Cache) -> anyhow::Result<Cached> {
     let cached = Cached::new(store, Clock::Database, cache.bytes_max);
-    match &cache.redis_url.target {
-        Some(redis) => cached.sharing(redis.clone()),
-        None => cached,
-    }
+    let Some(url) = cache.redis_url.secret() else {
+        return Ok(cached);
+    };
+    let redis = url.parse();
+    let redis = redis.map_err(|bad| Problems(vec![format!("cache.redis_url: {bad}")]))?;
+    Ok(cached.sharing(redis))
 }
 
 /// The signals that end a server.

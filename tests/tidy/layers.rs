@@ -55,6 +55,7 @@ const LAYERS: &[Layer] = &[
 /// Crates that only some places may name.
 const HOMES: &[(&str, &[&str])] = &[
     ("sqlx", &["src/store/postgres"]),
+    ("redis", &["src/store/cached/redis"]),
     ("rusqlite", &["src/store/sqlite"]),
     ("rusqlite_migration", &["src/store/sqlite"]),
     ("prost", &["src/store", "src/transport", "src/proto"]),
