@@ -155,8 +155,9 @@ async fn judge(
     Ok(())
 }
 
-/// What holders ask is judged on what this process knows, for as long as that only leads to a
-/// write: it is written only if all of it was true.
+/// What holders report is judged on what this process knows, where that leads to a write: it is
+/// written only if all of it was true. Nothing else is: another right takes a fence and the exact
+/// time.
 fn guess(session: &Session, known: &Known, works: &[Work]) -> Vec<Write> {
     let now = session.injected_now().map(Timestamp::from_micros);
     let Some(now) = now.or_else(|| known.now()) else {
@@ -168,7 +169,7 @@ fn guess(session: &Session, known: &Known, works: &[Work]) -> Vec<Write> {
     };
     let mut writes = Vec::new();
     for (of, work) in works.iter().enumerate() {
-        if work.asks() || work.tries() > 0 {
+        if !work.only_reports() || work.tries() > 0 {
             continue;
         }
         let Some(judged) = known.held(&work.digest) else {

@@ -47,7 +47,7 @@ impl Lane {
         Self::Alone,
     ];
 
-    const fn of(command: &Command) -> Self {
+    pub(super) const fn of(command: &Command) -> Self {
         match command {
             Command::Complete(_) | Command::Release(_) | Command::Park(_) => Self::Complete,
             Command::Renew(_) => Self::Renew,

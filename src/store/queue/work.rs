@@ -113,6 +113,13 @@ impl Work {
         matches!(self.first(), Some(Command::Reserve(_)))
     }
 
+    /// Whether nothing waits but what a holder says of its own reservation.
+    pub(in crate::store) fn only_reports(&self) -> bool {
+        self.commands
+            .iter()
+            .all(|pending| Lane::of(&pending.command) <= Lane::Renew)
+    }
+
     /// Whether a Reserve waits, perhaps behind others.
     pub(in crate::store) fn reserves(&self) -> bool {
         let last = self.commands.back();

@@ -3,6 +3,7 @@
 
 #![expect(clippy::panic, reason = "a helper that fails fails its test")]
 
+mod batches;
 mod connection;
 mod schema;
 mod sweep;
