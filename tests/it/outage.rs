@@ -14,6 +14,7 @@ use std::time::Duration;
 use oncegate::domain::command::{Answer, Command, CompleteVerdict, Reserve, ReserveVerdict};
 use oncegate::domain::token::Token;
 use oncegate::port::store::{Store, StoreError};
+use oncegate::store::postgres::PostgresOptions;
 use oncegate::testkit::chaos_proxy::Mode;
 use oncegate::testkit::load::{Dice, Ledger, ask, complete, completion, reserve, work};
 use oncegate::testkit::values::{key_of, outcome};
@@ -93,6 +94,12 @@ async fn granted(store: &dyn Store, request: &Reserve) -> Token {
     }
 }
 
+/// One connection: no other one tries again before the network is away.
+fn one_try_at_a_time(options: &mut PostgresOptions) {
+    options.connections = 1;
+    options.retry_for = Duration::from_secs(2);
+}
+
 /// Applies a command whose answer is lost after the commit. `told`: the network stays away until
 /// the store has told its caller that the outcome is unknown; else the store finds out by itself.
 async fn apply_and_lose_answer(
@@ -125,8 +132,7 @@ async fn apply_and_lose_answer(
 #[tokio::test]
 async fn a_reserve_whose_answer_was_lost_gets_its_own_reservation_back() {
     for (server, told) in each_server_and_way() {
-        let mut rig =
-            Rig::start(server, |options| options.retry_for = Duration::from_secs(2)).await;
+        let mut rig = Rig::start(server, one_try_at_a_time).await;
         let (mine, theirs) = (ask("lost"), ask("lost"));
         let command = reserve_command(&mine);
         // A first call opens the connection and prepares the statement.
@@ -154,7 +160,7 @@ async fn a_reserve_whose_answer_was_lost_gets_its_own_reservation_back() {
 #[tokio::test]
 async fn a_complete_whose_answer_was_lost_is_recorded_once() {
     for (server, told) in each_server_and_way() {
-        let rig = Rig::start(server, |options| options.retry_for = Duration::from_secs(2)).await;
+        let rig = Rig::start(server, one_try_at_a_time).await;
         let store = rig.store.as_ref();
         let warm_up = granted(store, &ask("warm-up")).await;
         complete(store, "warm-up", warm_up, outcome("done")).await;
