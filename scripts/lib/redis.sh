@@ -1,5 +1,5 @@
-# Starts and stops a private Redis; sourced after postgres.sh, never run. It listens on 127.0.0.1 on a
-# free port, keeps nothing on disk, and is stopped by the process id that it was started with.
+# One private Redis; sourced by services.sh, never run. It keeps nothing on disk, and is stopped by the
+# process id that it wrote down itself.
 # shellcheck shell=bash
 
 # start_redis RUN: appends its URL to RUN/env.

@@ -11,17 +11,15 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
-use tracing_subscriber::EnvFilter;
 
 use self::store::Opened;
 use crate::config::sections::Cache;
 use crate::config::{Config, Flags, Problems};
 use crate::domain::limits;
 use crate::port::clock::Clock;
-use crate::port::store::Store;
 use crate::service::gate::GateOptions;
 use crate::service::sweep::SweepOptions;
-use crate::store::cached::Cached;
+use crate::store::cached::{Cached, Target};
 use crate::telemetry::logs;
 use crate::transport::connections::ConnectionOptions;
 use crate::transport::grpc::routes::RouteOptions;
@@ -82,9 +80,7 @@ impl ServeArgs {
 /// The configuration, the store or an address cannot be used; the text says what to do.
 pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     let config = crate::config::read(args.config.as_deref(), std::env::vars(), args.flags())?;
-    if let Err(error) = EnvFilter::try_new(&config.log.filter) {
-        return Err(Problems(vec![format!("log.filter: {error}")]).into());
-    }
+    let redis = redis(&config.cache)?;
     if args.print_config {
         return print(&config.shown()?);
     }
@@ -96,7 +92,10 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
         opened = Opened::open(&config.database) => opened?,
         () = told.until_the_end() => return Ok(()),
     };
-    let cached = remembering(opened.store(), &config.cache)?;
+    let mut cached = Cached::new(opened.store(), Clock::Database, config.cache.bytes_max);
+    if let Some(redis) = redis {
+        cached = cached.sharing(redis);
+    }
     let (counts, changes) = (cached.counts(), cached.changes());
     let mut server = Server::start(Arc::new(cached), listeners, options(&config)?).await?;
     server.metrics().watch_cache(move || counts.all());
@@ -115,15 +114,10 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     failure.map_or(Ok(()), Err)
 }
 
-/// Puts a memory in front of the store. One of no bytes remembers nothing.
-fn remembering(store: Arc<dyn Store>, cache: &Cache) -> anyhow::Result<Cached> {
-    let cached = Cached::new(store, Clock::Database, cache.bytes_max);
-    let Some(url) = cache.redis_url.secret() else {
-        return Ok(cached);
-    };
-    let redis = url.parse();
-    let redis = redis.map_err(|bad| Problems(vec![format!("cache.redis_url: {bad}")]))?;
-    Ok(cached.sharing(redis))
+/// The Redis that the configuration names, if any.
+fn redis(cache: &Cache) -> Result<Option<Target>, Problems> {
+    let named = cache.redis_url.secret().map(str::parse).transpose();
+    named.map_err(|bad| Problems(vec![format!("cache.redis_url: {bad}")]))
 }
 
 /// The signals that end a server.

@@ -11,7 +11,7 @@ use super::auth::{ListedCredential, ShownCredential};
 use super::database::DatabaseUrl;
 use super::redis::RedisUrl;
 use super::span::Span;
-use crate::telemetry::logs::LogFormat;
+use crate::telemetry::logs::{self, LogFormat};
 
 /// Everything that `serve` is told.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -156,6 +156,8 @@ impl Config {
                 problems.push(format!("{key}: must be 1 or more"));
             }
         }
+        let unreadable = logs::problem(&self.log.filter);
+        problems.extend(unreadable.map(|problem| format!("log.filter: {problem}")));
         if !(1..=1_000).contains(&self.database.connections) {
             problems.push("database.connections: must be 1 to 1000".to_owned());
         }

@@ -127,13 +127,22 @@ impl KeyDigest {
     }
 }
 
+/// All hex digits.
+impl fmt::Display for KeyDigest {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        digits(&self.0, out)
+    }
+}
+
+/// The first twelve.
 impl fmt::Debug for KeyDigest {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0
-            .iter()
-            .take(6)
-            .try_for_each(|byte| write!(out, "{byte:02x}"))
+        digits(&self.0[..6], out)
     }
+}
+
+fn digits(bytes: &[u8], out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
 }
 
 /// Checks a namespace's or environment's name.

@@ -123,7 +123,7 @@ impl TokenSecrets {
 
     /// Tells deployments apart, and nothing else: the same for all replicas of a store, for as long
     /// as the store lives.
-    pub fn name(&self) -> [u8; 8] {
+    pub fn name(&self) -> u64 {
         let (_, first) = self.secrets.first().copied().unwrap_or_default();
         let named = mac(
             &first,
@@ -131,7 +131,7 @@ impl TokenSecrets {
             &KeyDigest::from_bytes([0; 32]),
             &[],
         );
-        named.first_chunk().copied().unwrap_or_default()
+        u64::from_be_bytes(named.first_chunk().copied().unwrap_or_default())
     }
 
     fn secret(&self, id: u8) -> Option<&[u8; 32]> {

@@ -110,7 +110,7 @@ pub trait Store: std::fmt::Debug + Send + Sync + 'static {
 pub struct Applied {
     /// The answer to the command.
     pub answer: Answer,
-    /// What then stood there; `None`: nothing, or the store cannot tell.
+    /// What then stood there; `None`: nothing.
     pub stands: Option<Stands>,
 }
 

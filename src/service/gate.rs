@@ -13,7 +13,7 @@ use crate::domain::caller::{Caller, Permission};
 use crate::domain::command::{Answer, Command};
 use crate::domain::key::{KeyDigest, RecordKey};
 use crate::domain::token::{Token, TokenSecrets};
-use crate::port::store::{Store, StoreError};
+use crate::port::store::{Applied, Store, StoreError};
 use crate::telemetry::metrics::Metrics;
 
 /// The gate. Cheap to clone; all copies are the same gate.
@@ -130,12 +130,21 @@ impl Gate {
         call: &Call,
         command: Command,
     ) -> Result<Answer, ServiceError> {
+        Ok(self.carry_out(call, command).await?.answer)
+    }
+
+    /// The same, with what then stands there.
+    pub(super) async fn carry_out(
+        &self,
+        call: &Call,
+        command: Command,
+    ) -> Result<Applied, ServiceError> {
         let (name, key) = (command.name(), command.key().clone());
         let applied = self.by_deadline(call, self.store.carry_out(command)).await;
         match applied {
             Ok(applied) => {
                 self.waiters.look(&key.digest());
-                Ok(applied.answer)
+                Ok(applied)
             }
             Err(error) => {
                 tracing::warn!(operation = name, record = ?key, %error, "the store did not answer");

@@ -1,13 +1,13 @@
 //! What people do to records: Expire, Resolve, and reading the audit trail.
 
 use super::error::ServiceError;
-use super::gate::{Call, Gate, answer_of, wrong_answer};
+use super::gate::{Call, Gate, wrong_answer};
 use super::lookup::Found;
 use crate::domain::caller::Permission;
-use crate::domain::command::{Command, Expire, PersonAnswer, Refusal, Resolution, Resolve};
+use crate::domain::command::{Answer, Command, Expire, Refusal, Resolution, Resolve};
 use crate::domain::key::RecordKey;
-use crate::domain::record::{Etag, RecordState, Reopening};
-use crate::port::store::AuditEntry;
+use crate::domain::record::{Etag, RecordState, Reopening, StateName};
+use crate::port::store::{Applied, AuditEntry};
 
 impl Gate {
     /// Ends a completed record's protection.
@@ -32,22 +32,20 @@ impl Gate {
             etag,
             actor,
         });
-        let answer = self.apply(call, command.clone()).await?;
-        let expired = settled(answer_of!(answer, Expire), ServiceError::NotExpirable)?;
-        let RecordState::Expired(tombstone) = &expired.state else {
+        let applied = self.carry_out(call, command.clone()).await?;
+        let mut expired = settled(applied, ServiceError::NotExpirable)?;
+        let RecordState::Expired(tombstone) = &expired.record.state else {
             return Err(wrong_answer());
         };
-        let expired = if tombstone.reopening == Reopening::Unset {
+        if tombstone.reopening == Reopening::Unset {
             // The time of reopening counts from after the first one's commit: it takes a second
             // statement. If it gets lost, whoever finds the time unset makes it.
-            let answer = self.apply(call, command).await.map_err(written)?;
-            settled(answer_of!(answer, Expire), ServiceError::NotExpirable)?
-        } else {
-            expired
-        };
+            let applied = self.carry_out(call, command).await.map_err(written)?;
+            expired = settled(applied, ServiceError::NotExpirable)?;
+        }
         self.metrics
-            .verdict("expire", "expired", expired.key.namespace());
-        self.found(call, *expired).await
+            .verdict("expire", "expired", expired.record.key.namespace());
+        Ok(expired)
     }
 
     /// Settles a parked record.
@@ -72,13 +70,13 @@ impl Gate {
             actor,
             resolution,
         };
-        let answer = self
-            .apply(call, Command::Resolve(Box::new(resolve)))
+        let applied = self
+            .carry_out(call, Command::Resolve(Box::new(resolve)))
             .await?;
-        let record = settled(answer_of!(answer, Resolve), ServiceError::NotResolvable)?;
+        let resolved = settled(applied, ServiceError::NotResolvable)?;
         self.metrics
-            .verdict("resolve", "resolved", record.key.namespace());
-        self.found(call, *record).await
+            .verdict("resolve", "resolved", resolved.record.key.namespace());
+        Ok(resolved)
     }
 
     /// Reads a record's audit trail, oldest first.
@@ -98,17 +96,6 @@ impl Gate {
             .by_deadline(call, self.store.audit(key, after, limit))
             .await?)
     }
-
-    /// Adds the database's clock to a record, for what is said in durations.
-    async fn found(
-        &self,
-        call: &Call,
-        record: crate::domain::record::Record,
-    ) -> Result<Found, ServiceError> {
-        let reading = self.by_deadline(call, self.store.read(Vec::new())).await;
-        let now = reading.map_err(|error| written(error.into()))?.now;
-        Ok(Found { record, now })
-    }
 }
 
 /// An error after the write: that the store is away now must not read as if nothing was done.
@@ -120,13 +107,22 @@ fn written(error: ServiceError) -> ServiceError {
     }
 }
 
+/// The record as a person's command left it, at the moment of that.
 fn settled(
-    answer: PersonAnswer,
-    wrong_state: fn(crate::domain::record::StateName) -> ServiceError,
-) -> Result<Box<crate::domain::record::Record>, ServiceError> {
-    answer.map_err(|refusal| match refusal {
+    applied: Applied,
+    wrong_state: fn(StateName) -> ServiceError,
+) -> Result<Found, ServiceError> {
+    let (Answer::Expire(answer) | Answer::Resolve(answer)) = applied.answer else {
+        return Err(wrong_answer());
+    };
+    let record = answer.map_err(|refusal| match refusal {
         Refusal::NotFound => ServiceError::RecordNotFound,
         Refusal::EtagMismatch => ServiceError::EtagMismatch("record"),
         Refusal::WrongState(state) => wrong_state(state),
+    })?;
+    let stands = applied.stands.ok_or_else(wrong_answer)?;
+    Ok(Found {
+        record: *record,
+        now: stands.seen_at,
     })
 }

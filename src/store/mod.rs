@@ -3,6 +3,7 @@
 pub mod cached;
 mod codec;
 mod detail;
+pub mod front;
 pub mod memory;
 mod namespaces;
 pub mod postgres;

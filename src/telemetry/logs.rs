@@ -19,6 +19,13 @@ pub enum LogFormat {
     Json,
 }
 
+/// What is wrong with a filter; `None`: nothing.
+pub fn problem(filter: &str) -> Option<String> {
+    EnvFilter::try_new(filter)
+        .err()
+        .map(|error| error.to_string())
+}
+
 /// Starts logging for this process. A second call changes nothing.
 pub fn start(format: LogFormat, filter: &str) {
     // What drivers and migrators tell of themselves is nothing that a person must act on.

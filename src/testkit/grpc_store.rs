@@ -13,7 +13,6 @@ use tonic::{Code, Request, Response, Status};
 use tonic_types::StatusExt;
 
 use super::conformance::Fixture;
-use super::front::Front;
 use super::grpc_answers as from;
 use super::grpc_questions as ask;
 use super::server::{TestServer, options};
@@ -26,6 +25,7 @@ use crate::domain::record::StateName;
 use crate::port::clock::{Clock, ManualClock};
 use crate::port::store::{Applied, Store, StoreError};
 use crate::proto::v1 as pb;
+use crate::store::front::Front;
 use crate::store::memory::MemoryStore;
 use crate::transport::grpc::convert::policy::policy_message;
 use crate::transport::layer::auth::{Credential, Credentials};

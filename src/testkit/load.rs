@@ -113,6 +113,17 @@ pub async fn reserve(store: &dyn Store, request: &Reserve) -> ReserveVerdict {
     }
 }
 
+/// Is granted a new key.
+pub async fn granted(store: &dyn Store, key: &str) -> Token {
+    match reserve(store, &ask(key)).await {
+        ReserveVerdict::Granted(grant) => Token {
+            generation: grant.generation,
+            fence: grant.fence,
+        },
+        other => panic!("{key} was not granted but {other:?}"),
+    }
+}
+
 /// The command that completes a reservation.
 pub fn completion(key: &str, token: Token, outcome: Outcome) -> Command {
     let key = key_of(key);

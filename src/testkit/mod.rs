@@ -13,7 +13,6 @@
 pub mod chaos_proxy;
 pub mod conformance;
 pub mod databases;
-pub mod front;
 mod grpc_answers;
 mod grpc_questions;
 pub mod grpc_store;

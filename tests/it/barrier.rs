@@ -179,7 +179,7 @@ async fn three_servers_on_one_file_grant_each_key_once() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let url = format!("sqlite://{}", folder.path().join("shared.db").display());
     let fleet = fleet(&url).await;
-    let told = race(&fleet, 300, false).await;
+    let told = race(&fleet, 500, false).await;
     one_grant_for_each_key(&told);
     none_mismatches(&told);
     let told = race(&fleet, 20, true).await;

@@ -4,6 +4,7 @@
 #![expect(clippy::panic, reason = "a test that fails panics, in its helpers too")]
 
 mod barrier;
+mod cached;
 mod cli;
 mod cli_admin;
 mod cli_postgres;
@@ -26,7 +27,6 @@ mod postgres_cases;
 mod postgres_load;
 mod property;
 mod protocol_table;
-mod redis;
 mod rig;
 mod rpc;
 mod serve;

@@ -12,11 +12,10 @@ use std::time::Duration;
 use oncegate::domain::command::{Answer, Command, CompleteVerdict, Reserve, ReserveVerdict};
 use oncegate::domain::key::RecordKey;
 use oncegate::domain::record::{Fence, StateName};
-use oncegate::domain::token::Token;
 use oncegate::port::clock::{Clock, ManualClock};
 use oncegate::port::store::{Store, StoreError};
 use oncegate::store::postgres::PostgresStore;
-use oncegate::testkit::load::{Dice, Ledger, ask, complete, completion, reserve, work};
+use oncegate::testkit::load::{Dice, Ledger, ask, complete, completion, granted, reserve, work};
 use oncegate::testkit::values::{LEASE, key_of, outcome, start};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::task::{JoinHandle, JoinSet};
@@ -26,16 +25,6 @@ use crate::rig::{Rig, SERVERS, alone};
 
 fn reserve_command(request: &Reserve) -> Command {
     Command::Reserve(Box::new(request.clone()))
-}
-
-async fn granted(store: &dyn Store, key: &str) -> Token {
-    match reserve(store, &ask(key)).await {
-        ReserveVerdict::Granted(grant) => Token {
-            generation: grant.generation,
-            fence: grant.fence,
-        },
-        other => panic!("{key}: {other:?}"),
-    }
 }
 
 /// Applies a command in a task of its own.

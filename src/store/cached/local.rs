@@ -36,12 +36,6 @@ impl Local {
         }
     }
 
-    /// Lets what is over the bound go at once.
-    #[cfg(test)]
-    pub(super) fn settle(&self) {
-        self.entries.run_pending_tasks();
-    }
-
     pub(super) fn get(&self, digest: &KeyDigest) -> Option<Entry> {
         self.entries.get(digest)?.entry
     }

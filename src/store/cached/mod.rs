@@ -6,8 +6,6 @@ mod clock;
 mod local;
 mod redis;
 mod sealed;
-#[cfg(test)]
-mod tests;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,17 +15,17 @@ use tokio::sync::broadcast;
 
 use self::clock::SeenClock;
 use self::local::Local;
-use self::redis::{Shared, Value, hex};
+use self::redis::{Shared, Value};
 use crate::domain::command::{Answer, Command, Reserve, ReserveVerdict};
 use crate::domain::decision::{Moment, decide_reserve};
-use crate::domain::key::{KeyDigest, RecordKey};
+use crate::domain::key::KeyDigest;
 use crate::domain::limits;
-use crate::domain::namespace::Namespace;
 use crate::domain::record::{Fence, Record, RecordState};
 use crate::domain::time::Timestamp;
 use crate::domain::token::TokenSecrets;
 use crate::port::clock::Clock;
-use crate::port::store::{Applied, AuditEntry, Health, Reading, Stands, Store, StoreError, Swept};
+use crate::port::store::{Applied, Stands, Store, StoreError};
+use crate::store::front::Front;
 
 pub use self::redis::{BadTarget, Target};
 
@@ -238,7 +236,7 @@ impl Cached {
     fn share(&self, secrets: &TokenSecrets) {
         if let Some(target) = &self.redis {
             self.shared.get_or_init(|| {
-                let prefix = format!("oncegate:{}:", hex(&secrets.name()));
+                let prefix = format!("oncegate:{:016x}:", secrets.name());
                 let (counts, changes) = (Arc::clone(&self.counts), self.changes.clone());
                 let shared = Shared::start(target.clone(), prefix, counts, changes);
                 (secrets.clone(), shared)
@@ -248,8 +246,12 @@ impl Cached {
 }
 
 #[async_trait]
-impl Store for Cached {
-    async fn carry_out(&self, command: Command) -> Result<Applied, StoreError> {
+impl Front for Cached {
+    fn behind(&self) -> &dyn Store {
+        self.store.as_ref()
+    }
+
+    async fn on_carry_out(&self, command: Command) -> Result<Applied, StoreError> {
         let Command::Reserve(reserve) = &command else {
             return self.ask(command).await;
         };
@@ -265,42 +267,9 @@ impl Store for Cached {
         self.ask_both(command, &reserve).await
     }
 
-    async fn read(&self, keys: Vec<RecordKey>) -> Result<Reading, StoreError> {
-        self.store.read(keys).await
-    }
-
-    async fn sweep(&self, batch: u32) -> Result<Swept, StoreError> {
-        self.store.sweep(batch).await
-    }
-
-    async fn namespace(&self, name: &str) -> Result<Option<Namespace>, StoreError> {
-        self.store.namespace(name).await
-    }
-
-    async fn namespaces(&self, after: &str, limit: u32) -> Result<Vec<Namespace>, StoreError> {
-        self.store.namespaces(after, limit).await
-    }
-
-    async fn put_namespace(&self, namespace: Namespace) -> Result<Option<Namespace>, StoreError> {
-        self.store.put_namespace(namespace).await
-    }
-
-    async fn audit(
-        &self,
-        key: RecordKey,
-        after: i64,
-        limit: u32,
-    ) -> Result<Vec<AuditEntry>, StoreError> {
-        self.store.audit(key, after, limit).await
-    }
-
-    async fn token_secrets(&self) -> Result<TokenSecrets, StoreError> {
+    async fn on_token_secrets(&self) -> Result<TokenSecrets, StoreError> {
         let secrets = self.store.token_secrets().await?;
         self.share(&secrets);
         Ok(secrets)
-    }
-
-    async fn check(&self) -> Result<Health, StoreError> {
-        self.store.check().await
     }
 }

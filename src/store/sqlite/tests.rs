@@ -133,11 +133,11 @@ async fn a_lock_that_another_process_keeps_is_unavailable() {
 }
 
 /// Reserves three keys in one transaction, in a database where `bad` meets a trigger.
-async fn among_others(store: &SqliteStore, trigger: &'static str) -> [Result<bool, StoreError>; 3] {
+async fn among_others(store: &SqliteStore, trigger: String) -> [Result<bool, StoreError>; 3] {
     let (has_begun, begun) = tokio::sync::oneshot::channel();
     let (go, may_end) = std::sync::mpsc::channel::<()>();
     let busy = store.writer.run(move |connection| {
-        connection.execute_batch(trigger)?;
+        connection.execute_batch(&trigger)?;
         let _waiting = (has_begun.send(()), may_end.recv());
         Ok(())
     });
@@ -158,7 +158,7 @@ async fn among_others(store: &SqliteStore, trigger: &'static str) -> [Result<boo
 #[tokio::test]
 async fn what_comes_together_shares_one_flush() {
     let (_folder, store) = store();
-    let results = among_others(&store, "").await;
+    let results = among_others(&store, String::new()).await;
     assert!(
         matches!(results, [Ok(true), Ok(true), Ok(true)]),
         "{results:?}"
@@ -168,21 +168,18 @@ async fn what_comes_together_shares_one_flush() {
 
 #[tokio::test]
 async fn one_that_fails_takes_back_only_what_it_did_itself() {
-    for (trigger, what_it_comes_to) in [
-        ("ABORT", "Corrupt"),
-        // The engine then gives up the whole transaction.
-        ("ROLLBACK", "Corrupt"),
-    ] {
+    // At the second the engine gives up the whole transaction.
+    for failure in ["ABORT", "ROLLBACK"] {
         let (_folder, store) = store();
         let trigger = format!(
             "CREATE TRIGGER bad BEFORE INSERT ON oncegate_record WHEN NEW.key = 'bad' \
-             BEGIN SELECT RAISE({trigger}, 'as if'); END"
+             BEGIN SELECT RAISE({failure}, 'as if'); END"
         );
-        let results = among_others(&store, trigger.leak()).await;
-        let [Ok(true), Err(own), Ok(true)] = &results else {
-            panic!("{results:?}");
-        };
-        assert!(format!("{own:?}").starts_with(what_it_comes_to), "{own:?}");
+        let results = among_others(&store, trigger).await;
+        assert!(
+            matches!(results, [Ok(true), Err(StoreError::Corrupt(_)), Ok(true)]),
+            "{failure}: {results:?}"
+        );
         let read = store
             .read(vec![key("before"), key("bad"), key("after")])
             .await;

@@ -1,10 +1,5 @@
 //! Keys that travel in one statement: one that is stuck, bad or contended concerns itself alone.
 
-#![expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "a test fails at an answer that it does not expect"
-)]
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +9,7 @@ use oncegate::domain::record::{Fence, StateName};
 use oncegate::domain::token::Token;
 use oncegate::port::clock::{Clock, ManualClock};
 use oncegate::port::store::{Store, StoreError};
-use oncegate::testkit::load::{ask, completion, reserve};
+use oncegate::testkit::load::{ask, completion, granted, reserve};
 use oncegate::testkit::values::{LEASE, key_of, outcome, start};
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::time::{Instant, sleep, timeout};
@@ -23,16 +18,6 @@ use crate::rig::{Rig, SERVERS, alone};
 
 /// Longer than everything that is not stuck may take.
 const SOON: Duration = Duration::from_millis(900);
-
-async fn granted(store: &dyn Store, key: &str) -> Token {
-    match reserve(store, &ask(key)).await {
-        ReserveVerdict::Granted(grant) => Token {
-            generation: grant.generation,
-            fence: grant.fence,
-        },
-        other => panic!("{key}: {other:?}"),
-    }
-}
 
 /// Another session that has locked something.
 async fn locking(rig: &Rig, statement: &'static str) -> PgConnection {

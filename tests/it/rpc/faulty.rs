@@ -9,8 +9,8 @@ use oncegate::domain::command::Command;
 use oncegate::domain::key::RecordKey;
 use oncegate::port::clock::Clock;
 use oncegate::port::store::{Applied, Health, Reading, Store, StoreError};
+use oncegate::store::front::Front;
 use oncegate::store::memory::MemoryStore;
-use oncegate::testkit::front::Front;
 use tokio::sync::Semaphore;
 
 #[derive(Debug)]

@@ -157,23 +157,13 @@ impl Shared {
     }
 }
 
-/// Lower-case hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // A string takes everything.
-        let _written = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 /// Digits of a stamp: two numbers of 20.
 pub(super) const STAMP_BYTES: usize = 40;
 
 impl Link {
     /// No input of a user can steer it: it is made of digests alone.
     fn key(&self, digest: &KeyDigest) -> String {
-        format!("{}{}", self.prefix, hex(digest.as_bytes()))
+        format!("{}{digest}", self.prefix)
     }
 
     fn channel(&self) -> String {

@@ -1,5 +1,5 @@
-//! A test's own store in front of another one: it does some of the work itself, or spoils it, and
-//! leaves the rest to the one behind.
+//! A store in front of another one: it does some of the work itself and leaves the rest to the one
+//! behind. What is put in front of a store is one of these.
 
 use std::fmt::Debug;
 
@@ -25,6 +25,11 @@ pub trait Front: Debug + Send + Sync + 'static {
     /// In place of [`Store::read`].
     async fn on_read(&self, keys: Vec<RecordKey>) -> Result<Reading, StoreError> {
         self.behind().read(keys).await
+    }
+
+    /// In place of [`Store::token_secrets`].
+    async fn on_token_secrets(&self) -> Result<TokenSecrets, StoreError> {
+        self.behind().token_secrets().await
     }
 
     /// In place of [`Store::check`].
@@ -69,7 +74,7 @@ impl<F: Front> Store for F {
     }
 
     async fn token_secrets(&self) -> Result<TokenSecrets, StoreError> {
-        self.behind().token_secrets().await
+        self.on_token_secrets().await
     }
 
     async fn check(&self) -> Result<Health, StoreError> {
