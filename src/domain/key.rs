@@ -1,6 +1,7 @@
 //! A record's identity: four parts, compared byte for byte, and the digests made of them.
 
 use std::fmt;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,9 +10,13 @@ use sha2::{Digest, Sha256};
 use super::error::InvalidField;
 use super::limits;
 
-/// Names one record. Every part has been checked: a value of this type is a valid identity.
+/// Names one record. Every part has been checked: a value of this type is a valid identity. Cheap to
+/// clone; all clones share the parts.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RecordKey {
+pub struct RecordKey(Arc<Identity>);
+
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Identity {
     namespace: String,
     environment: String,
     account: String,
@@ -36,7 +41,7 @@ impl RecordKey {
         check_name("environment", environment)?;
         check_text("account", account, 0, limits::ACCOUNT_BYTES_MAX)?;
         check_text("key", key, 1, limits::KEY_BYTES_MAX)?;
-        let mut identity = Self {
+        let mut identity = Identity {
             namespace: namespace.to_owned(),
             environment: environment.to_owned(),
             account: account.to_owned(),
@@ -44,42 +49,44 @@ impl RecordKey {
             digest: KeyDigest([0; 32]),
         };
         identity.digest = KeyDigest(identity.hash(b"oncegate/record/v1\0", &[]));
-        Ok(identity)
+        Ok(Self(Arc::new(identity)))
     }
 
     /// The team's or service's space.
     pub fn namespace(&self) -> &str {
-        &self.namespace
+        &self.0.namespace
     }
 
     /// E.g. `live` or `test`.
     pub fn environment(&self) -> &str {
-        &self.environment
+        &self.0.environment
     }
 
     /// The caller's own customer; may be empty.
     pub fn account(&self) -> &str {
-        &self.account
+        &self.0.account
     }
 
     /// The idempotency key.
     pub fn key(&self) -> &str {
-        &self.key
+        &self.0.key
     }
 
     /// The store's primary key. Each part goes in behind its length, so no separator can make two
     /// identities collide.
-    pub const fn digest(&self) -> KeyDigest {
-        self.digest
+    pub fn digest(&self) -> KeyDigest {
+        self.0.digest
     }
 
     /// What the other side gets as its idempotency key: the same across all attempts, another one
     /// after `Expire(allow_rerun)`. It never contains attempt, fence or generation.
     pub fn downstream_key(&self, rerun: u32) -> String {
-        let hash = self.hash(b"oncegate/downstream/v1\0", &rerun.to_be_bytes());
+        let hash = self.0.hash(b"oncegate/downstream/v1\0", &rerun.to_be_bytes());
         format!("og_{}", URL_SAFE_NO_PAD.encode(hash))
     }
+}
 
+impl Identity {
     fn hash(&self, tag: &[u8], suffix: &[u8]) -> [u8; 32] {
         let mut hasher = Sha256::new();
         hasher.update(tag);
@@ -99,8 +106,8 @@ impl fmt::Debug for RecordKey {
         write!(
             out,
             "{}/{}#{}",
-            self.namespace,
-            self.environment,
+            self.namespace(),
+            self.environment(),
             self.digest().short()
         )
     }
