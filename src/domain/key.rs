@@ -81,7 +81,9 @@ impl RecordKey {
     /// What the other side gets as its idempotency key: the same across all attempts, another one
     /// after `Expire(allow_rerun)`. It never contains attempt, fence or generation.
     pub fn downstream_key(&self, rerun: u32) -> String {
-        let hash = self.0.hash(b"oncegate/downstream/v1\0", &rerun.to_be_bytes());
+        let hash = self
+            .0
+            .hash(b"oncegate/downstream/v1\0", &rerun.to_be_bytes());
         format!("og_{}", URL_SAFE_NO_PAD.encode(hash))
     }
 }

@@ -2,7 +2,7 @@
 //! namespaces that come by; never a key or an account.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
@@ -24,7 +24,7 @@ const LATENCY_SECONDS: [f64; 16] = [
 pub struct Metrics {
     registry: prometheus::Registry,
     provider: SdkMeterProvider,
-    namespaces: Mutex<HashSet<String>>,
+    namespaces: Mutex<HashSet<Arc<str>>>,
     verdicts: Counter<u64>,
     not_compared: Counter<u64>,
     divergences: Counter<u64>,
@@ -135,11 +135,8 @@ impl Metrics {
     }
 
     /// Times a call.
-    pub fn rpc(&self, method: &str, code: &'static str, took: Duration) {
-        let labels = [
-            KeyValue::new("method", method.to_owned()),
-            KeyValue::new("code", code),
-        ];
+    pub fn rpc(&self, method: Arc<str>, code: &'static str, took: Duration) {
+        let labels = [KeyValue::new("method", method), KeyValue::new("code", code)];
         self.rpc_seconds.record(took.as_secs_f64(), &labels);
     }
 
@@ -183,16 +180,15 @@ impl Metrics {
             .namespaces
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let own =
-            known.contains(name) || (known.len() < NAMESPACES_MAX && known.insert(name.to_owned()));
-        KeyValue::new(
-            "namespace",
-            if own {
-                name.to_owned()
-            } else {
-                "other".to_owned()
-            },
-        )
+        if let Some(known) = known.get(name) {
+            return KeyValue::new("namespace", Arc::clone(known));
+        }
+        if known.len() >= NAMESPACES_MAX {
+            return KeyValue::new("namespace", "other");
+        }
+        let own: Arc<str> = name.into();
+        known.insert(Arc::clone(&own));
+        KeyValue::new("namespace", own)
     }
 }
 

@@ -1,6 +1,5 @@
 //! All gRPC services of a server, behind the layers.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::Router;
@@ -21,6 +20,7 @@ use crate::proto::v1::support_service_server::SupportServiceServer;
 use crate::telemetry::metrics::Metrics;
 use crate::transport::layer::auth::Credentials;
 use crate::transport::layer::deadline::DeadlineOptions;
+use crate::transport::layer::trace::Methods;
 use crate::transport::layer::{self, Guards};
 
 /// What the routes of a server are made of.
@@ -77,15 +77,15 @@ pub fn routes(
         credentials: options.credentials,
         deadlines: options.deadlines,
         metrics,
-        methods: paths()?,
+        methods: methods()?,
     });
     Ok(routes
         .into_axum_router()
         .layer(from_fn_with_state(guards, layer::pass)))
 }
 
-/// Every method that is served, as its path.
-fn paths() -> anyhow::Result<HashSet<String>> {
+/// Every method that is served.
+fn methods() -> anyhow::Result<Methods> {
     let mut pool = DescriptorPool::decode(FILE_DESCRIPTOR_SET)?;
     pool.decode_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)?;
     let methods = pool.services().flat_map(|service| {
@@ -96,5 +96,5 @@ fn paths() -> anyhow::Result<HashSet<String>> {
         let service = method.parent_service().full_name().to_owned();
         format!("/{service}/{}", method.name())
     };
-    Ok(methods.map(path).collect())
+    Ok(Methods::new(methods.map(path)))
 }

@@ -7,7 +7,6 @@ mod panics;
 mod refusals;
 pub mod trace;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -18,6 +17,7 @@ use tracing::Instrument;
 
 use self::auth::Credentials;
 use self::deadline::DeadlineOptions;
+use self::trace::Methods;
 use crate::telemetry::metrics::Metrics;
 
 /// What calls are checked against and counted in.
@@ -29,8 +29,8 @@ pub struct Guards {
     pub deadlines: DeadlineOptions,
     /// Where calls are counted.
     pub metrics: Arc<Metrics>,
-    /// The paths of the methods that there are.
-    pub methods: HashSet<String>,
+    /// The methods that there are.
+    pub methods: Methods,
 }
 
 /// Passes a call on to its handler, and its answer back.

@@ -1,7 +1,8 @@
 //! The trace that a call belongs to (W3C Trace Context, `traceparent`), its span, and how long it
 //! took.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::response::Response;
@@ -15,6 +16,31 @@ use crate::telemetry::metrics::Metrics;
 /// 32 lower-case hexadecimal digits; the trace of the call.
 #[derive(Debug, Clone)]
 pub struct TraceId(pub String);
+
+/// The methods that are served, each by its path and by its label.
+#[derive(Debug)]
+pub struct Methods {
+    labels: HashMap<String, Arc<str>>,
+    other: Arc<str>,
+}
+
+impl Methods {
+    /// Takes the paths.
+    pub fn new(paths: impl IntoIterator<Item = String>) -> Self {
+        let labelled = |path: String| {
+            let label = path.trim_start_matches('/').into();
+            (path, label)
+        };
+        Self {
+            labels: paths.into_iter().map(labelled).collect(),
+            other: "other".into(),
+        }
+    }
+
+    fn label(&self, path: &str) -> Arc<str> {
+        Arc::clone(self.labels.get(path).unwrap_or(&self.other))
+    }
+}
 
 /// A call from its arrival on.
 pub(super) struct Followed {
@@ -45,13 +71,9 @@ pub(super) fn follow(request: &mut Request) -> Followed {
 
 impl Followed {
     /// Counts the call. Anybody can make up a name: one label for all methods that are not ours.
-    pub(super) fn answered(&self, response: &Response, ours: &HashSet<String>, metrics: &Metrics) {
+    pub(super) fn answered(&self, response: &Response, ours: &Methods, metrics: &Metrics) {
         let code = Status::from_header_map(response.headers()).map_or(Code::Ok, |s| s.code());
-        let method = match ours.get(&self.method) {
-            Some(method) => method.trim_start_matches('/'),
-            None => "other",
-        };
-        metrics.rpc(method, name(code), self.started.elapsed());
+        metrics.rpc(ours.label(&self.method), name(code), self.started.elapsed());
     }
 }
 
