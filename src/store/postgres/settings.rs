@@ -21,7 +21,7 @@ pub(super) struct Asked {
 
 impl Asked {
     /// The startup options. They outrank what is set for the server, the database or the role.
-    pub(super) fn options(&self) -> [(&'static str, String); 8] {
+    pub(super) fn options(&self) -> [(&'static str, String); 9] {
         [
             ("default_transaction_isolation", ISOLATION.to_owned()),
             ("statement_timeout", millis(self.statement_timeout)),
@@ -36,6 +36,8 @@ impl Asked {
             ("enable_hashjoin", "off".to_owned()),
             ("enable_mergejoin", "off".to_owned()),
             ("jit", "off".to_owned()),
+            // Nor is there a better plan for some values than for others.
+            ("plan_cache_mode", "force_generic_plan".to_owned()),
         ]
     }
 }

@@ -60,27 +60,12 @@ pub(super) const LOAD: &str = concat!(
        LEFT JOIN oncegate_record r ON r.digest = a.digest",
 );
 
-/// Rows that nobody else has locked, locked. A batch never waits for a row, so one that is held up
-/// holds up no other, and no two batches can wait for each other.
-macro_rules! free {
+/// The results of judgements by their columns, each only where the moment, if it was a guess
+/// ($5), is one that the database's clock agrees with.
+macro_rules! results {
     () => {
-        "free AS MATERIALIZED (SELECT r.digest FROM unnest($1::bytea[]) AS a (digest) \
-           JOIN oncegate_record r ON r.digest = a.digest FOR NO KEY UPDATE OF r SKIP LOCKED)"
-    };
-}
-
-/// Stores the results of judgements, each only if the record is still the one that was judged: no
-/// row means that somebody else was first. Where the moment was a guess ($5), it must be one that
-/// the database's clock agrees with.
-macro_rules! replace {
-    ($only:expr) => {
         concat!(
-            "UPDATE oncegate_record r SET \
-               operation = u.operation, state = u.state, generation = u.generation, \
-               fence = u.fence, version = u.version, first_reserved_at = u.first_reserved_at, \
-               lease_expires_at = u.lease_expires_at, sweep_at = u.sweep_at, detail = u.detail, \
-               payload = u.payload \
-             FROM (SELECT ",
+            "(SELECT ",
             now!("$16"),
             " AS n) m CROSS JOIN unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::smallint[], \
                   $5::bigint[], $6::text[], $7::smallint[], $8::bigint[], $9::bigint[], \
@@ -88,12 +73,74 @@ macro_rules! replace {
                   $15::bytea[]) \
                AS u (digest, judged_version, judged_fence, judged_state, guessed_at, operation, \
                      state, generation, fence, version, first_reserved_at, lease_expires_at, \
-                     sweep_at, detail, payload) \
-             WHERE r.digest = u.digest AND r.version = u.judged_version \
-               AND r.fence = u.judged_fence AND r.state = u.judged_state \
-               AND coalesce(abs(m.n - u.guessed_at), 0) <= 1000000 ",
-            $only,
-            "RETURNING r.digest"
+                     sweep_at, detail, payload)"
+        )
+    };
+}
+
+/// A row is still the record that was judged.
+macro_rules! is_judged {
+    ($row:literal) => {
+        concat!(
+            $row,
+            ".version = u.judged_version AND ",
+            $row,
+            ".fence = u.judged_fence AND ",
+            $row,
+            ".state = u.judged_state"
+        )
+    };
+}
+
+macro_rules! agreed {
+    () => {
+        "coalesce(abs(m.n - u.guessed_at), 0) <= 1000000"
+    };
+}
+
+macro_rules! update {
+    () => {
+        "UPDATE oncegate_record r SET \
+           operation = u.operation, state = u.state, generation = u.generation, \
+           fence = u.fence, version = u.version, first_reserved_at = u.first_reserved_at, \
+           lease_expires_at = u.lease_expires_at, sweep_at = u.sweep_at, detail = u.detail, \
+           payload = u.payload "
+    };
+}
+
+/// Stores the results of judgements, each only if the record is still the one that was judged: no
+/// row means that somebody else was first, or is at it. A batch locks first what nobody else has
+/// locked and never waits for a row, so one that is held up holds up no other, and no two batches
+/// can wait for each other. What is locked is found again by its place, which nobody can change.
+macro_rules! replace_many {
+    () => {
+        concat!(
+            update!(),
+            "FROM (SELECT u.*, free.ctid AS place FROM ",
+            results!(),
+            " JOIN oncegate_record free ON free.digest = u.digest WHERE ",
+            is_judged!("free"),
+            " AND ",
+            agreed!(),
+            " FOR NO KEY UPDATE OF free SKIP LOCKED) u WHERE r.ctid = u.place AND ",
+            is_judged!("r"),
+            " RETURNING r.digest"
+        )
+    };
+}
+
+/// The same for one, which waits for a lock as long as `lock_timeout` allows.
+macro_rules! replace_one {
+    () => {
+        concat!(
+            update!(),
+            "FROM ",
+            results!(),
+            " WHERE r.digest = u.digest AND ",
+            is_judged!("r"),
+            " AND ",
+            agreed!(),
+            " RETURNING r.digest"
         )
     };
 }
@@ -111,31 +158,23 @@ macro_rules! audited {
     };
 }
 
-macro_rules! only_free {
-    () => {
-        "AND r.digest IN (SELECT digest FROM free) "
+macro_rules! with_audit {
+    ($replace:expr) => {
+        concat!("WITH changed AS (", $replace, ")", audited!())
     };
 }
 
 /// A batch of results, past what is locked.
-pub(super) const REPLACE: &str = concat!("WITH ", free!(), " ", replace!(only_free!()));
+pub(super) const REPLACE: &str = replace_many!();
 
 /// The same, with lines for the audit trail.
-pub(super) const REPLACE_AUDITED: &str = concat!(
-    "WITH ",
-    free!(),
-    ", changed AS (",
-    replace!(only_free!()),
-    ")",
-    audited!()
-);
+pub(super) const REPLACE_AUDITED: &str = with_audit!(replace_many!());
 
-/// One result, which waits for a lock as long as `lock_timeout` allows.
-pub(super) const REPLACE_ALONE: &str = replace!("");
+/// One result, which waits for a lock.
+pub(super) const REPLACE_ALONE: &str = replace_one!();
 
 /// The same, with a line for the audit trail.
-pub(super) const REPLACE_ALONE_AUDITED: &str =
-    concat!("WITH changed AS (", replace!(""), ")", audited!());
+pub(super) const REPLACE_ALONE_AUDITED: &str = with_audit!(replace_one!());
 
 /// Reads any number of records in one snapshot, and the time even if there is none of them. Rows
 /// come in no order: they are matched by digest.
