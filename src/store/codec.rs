@@ -5,6 +5,8 @@
 //! the message of a new record does not depend on the database's moment, so that one INSERT can
 //! supply both.
 
+use std::borrow::Cow;
+
 use sha2::{Digest, Sha256};
 
 use super::detail::{self, Detail};
@@ -15,15 +17,15 @@ use crate::domain::record::{Fence, Generation, Record, RecordState, Version};
 use crate::domain::time::Timestamp;
 use crate::port::store::StoreError;
 
-/// A record's columns.
+/// A record's columns. What can be lent is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct Row<'a> {
     pub(super) digest: [u8; 32],
-    pub(super) namespace: String,
-    pub(super) environment: String,
-    pub(super) account: String,
-    pub(super) key: String,
-    pub(super) operation: String,
+    pub(super) namespace: &'a str,
+    pub(super) environment: &'a str,
+    pub(super) account: &'a str,
+    pub(super) key: &'a str,
+    pub(super) operation: &'a str,
     pub(super) state: i16,
     pub(super) generation: i64,
     pub(super) fence: i64,
@@ -31,8 +33,8 @@ pub(super) struct Row {
     pub(super) first_reserved_at: i64,
     pub(super) lease_expires_at: Option<i64>,
     pub(super) sweep_at: Option<i64>,
-    pub(super) detail: Vec<u8>,
-    pub(super) payload: Option<Vec<u8>>,
+    pub(super) detail: Cow<'a, [u8]>,
+    pub(super) payload: Option<&'a [u8]>,
 }
 
 /// Whether a row was read with its payload.
@@ -45,9 +47,9 @@ pub(super) enum Payload {
 }
 
 /// Makes the columns of a record.
-pub(super) fn encode(record: &Record) -> Row {
+pub(super) fn encode(record: &Record) -> Row<'_> {
     let payload = match &record.state {
-        RecordState::Completed(completion) => Some(completion.outcome.payload.clone()),
+        RecordState::Completed(completion) => Some(completion.outcome.payload.as_slice()),
         RecordState::Running(_)
         | RecordState::Recovering(_)
         | RecordState::Released { .. }
@@ -57,11 +59,11 @@ pub(super) fn encode(record: &Record) -> Row {
     let (lease_expires_at, sweep_at) = times_of(record);
     Row {
         digest: *record.key.digest().as_bytes(),
-        namespace: record.key.namespace().to_owned(),
-        environment: record.key.environment().to_owned(),
-        account: record.key.account().to_owned(),
-        key: record.key.key().to_owned(),
-        operation: record.operation.clone(),
+        namespace: record.key.namespace(),
+        environment: record.key.environment(),
+        account: record.key.account(),
+        key: record.key.key(),
+        operation: &record.operation,
         state: record.state_name().code(),
         generation: record.generation.get(),
         fence: record.fence.get(),
@@ -69,22 +71,19 @@ pub(super) fn encode(record: &Record) -> Row {
         first_reserved_at: record.first_reserved_at.as_micros(),
         lease_expires_at,
         sweep_at,
-        detail: prost::Message::encode_to_vec(&detail::of(record)),
+        detail: prost::Message::encode_to_vec(&detail::of(record)).into(),
         payload,
     }
 }
 
-/// The columns of the record that a Reserve makes of a new key, for an INSERT that adds the
-/// database's moment: its clock to `first_reserved_at` and `lease_expires_at`, its next fence to
-/// `fence` and `generation`.
-pub(super) fn fresh(request: &Reserve) -> Option<Row> {
+/// The record that a Reserve makes of a new key, for an INSERT that adds the database's moment: its
+/// clock to `first_reserved_at` and `lease_expires_at`, its next fence to `fence` and `generation`.
+pub(super) fn fresh(request: &Reserve) -> Option<Box<Record>> {
     let moment = Moment {
         now: Timestamp::EPOCH,
         next_fence: Fence::new(0),
     };
-    decide_reserve(None, request, moment)
-        .write
-        .map(|record| encode(&record))
+    decide_reserve(None, request, moment).write
 }
 
 /// The times that SQL searches by: the end of the lease, and when the sweeper is due.
@@ -101,15 +100,15 @@ fn times_of(record: &Record) -> (Option<i64>, Option<i64>) {
 /// # Errors
 ///
 /// `Corrupt`: something in them cannot be right.
-pub(super) fn decode(row: Row, payload: Payload) -> Result<Record, StoreError> {
+pub(super) fn decode(row: &Row<'_>, payload: Payload) -> Result<Record, StoreError> {
     let digest = KeyDigest::from_bytes(row.digest);
     // Named by its digest only: the key may be personal.
     read(row, payload)
         .map_err(|problem| StoreError::Corrupt(format!("record {digest:?}: {problem}")))
 }
 
-fn read(row: Row, payload: Payload) -> Result<Record, String> {
-    let key = RecordKey::parse(&row.namespace, &row.environment, &row.account, &row.key)
+fn read(row: &Row<'_>, payload: Payload) -> Result<Record, String> {
+    let key = RecordKey::parse(row.namespace, row.environment, row.account, row.key)
         .map_err(|error| error.to_string())?;
     if *key.digest().as_bytes() != row.digest {
         return Err("the digest is not that of the identity".to_owned());
@@ -117,21 +116,21 @@ fn read(row: Row, payload: Payload) -> Result<Record, String> {
     if row.generation < 1 || row.fence < row.generation || row.version < 1 {
         return Err("generation, fence or version is out of order".to_owned());
     }
-    let detail: Detail = prost::Message::decode(row.detail.as_slice())
-        .map_err(|error| format!("detail: {error}"))?;
+    let detail: Detail =
+        prost::Message::decode(&*row.detail).map_err(|error| format!("detail: {error}"))?;
     let bytes = row.payload.unwrap_or_default();
     let found: Option<[u8; 32]> = match payload {
-        Payload::Read => Some(Sha256::digest(&bytes).into()),
+        Payload::Read => Some(Sha256::digest(bytes).into()),
         Payload::LeftOut => None,
     };
     let parts = detail::Parts {
         key,
-        operation: row.operation,
+        operation: row.operation.to_owned(),
         generation: Generation::new(row.generation),
         fence: Fence::new(row.fence),
         version: Version::new(row.version),
         first_reserved_at: Timestamp::from_micros(row.first_reserved_at),
-        payload: bytes,
+        payload: bytes.to_vec(),
     };
     let (record, stored) = detail::into_record(detail, parts)?;
     if record.state_name().code() != row.state {
@@ -186,7 +185,8 @@ mod tests {
             now,
             next_fence: Fence::new(42),
         };
-        let mut row = fresh(&request()).expect("a grant");
+        let fresh = fresh(&request()).expect("a grant");
+        let mut row = encode(&fresh);
         row.first_reserved_at += now.as_micros();
         row.lease_expires_at = row.lease_expires_at.map(|offset| offset + now.as_micros());
         (row.fence, row.generation) = (42, 42);
@@ -201,21 +201,22 @@ mod tests {
             next_fence: Fence::new(42),
         });
         assert_eq!(
-            decode(encode(&record), Payload::Read).expect("readable"),
+            decode(&encode(&record), Payload::Read).expect("readable"),
             record
         );
     }
 
     #[test]
     fn a_row_that_cannot_be_right_is_corrupt_and_never_guessed_at() {
-        let good = encode(&granted(Moment {
+        let granted = granted(Moment {
             now: Timestamp::EPOCH,
             next_fence: Fence::new(7),
-        }));
-        let spoil: [fn(&mut Row); 12] = [
+        });
+        let good = encode(&granted);
+        let spoil: [fn(&mut Row<'_>); 12] = [
             |row| row.state = 4,
             |row| row.state = 99,
-            |row| row.key.push('x'),
+            |row| row.key = "another",
             |row| row.digest[0] ^= 1,
             |row| row.generation = 0,
             |row| row.fence = 6,
@@ -223,13 +224,15 @@ mod tests {
             |row| row.lease_expires_at = None,
             |row| row.lease_expires_at = Some(0),
             |row| row.sweep_at = Some(0),
-            |row| row.detail.truncate(row.detail.len() - 1),
-            |row| row.detail.clear(),
+            |row| {
+                row.detail.to_mut().pop();
+            },
+            |row| row.detail = Cow::default(),
         ];
         for (i, spoil) in spoil.iter().enumerate() {
             let mut row = good.clone();
             spoil(&mut row);
-            let error = decode(row, Payload::Read).expect_err("must be refused");
+            let error = decode(&row, Payload::Read).expect_err("must be refused");
             assert!(matches!(error, StoreError::Corrupt(_)), "{i}: {error}");
         }
     }

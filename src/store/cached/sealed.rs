@@ -55,19 +55,19 @@ pub(super) fn stamp(record: &Record) -> String {
 pub(super) fn seal(secrets: &TokenSecrets, digest: &KeyDigest, entry: &Entry) -> Vec<u8> {
     let row = codec::encode(&entry.record);
     let sealed = Sealed {
-        namespace: row.namespace,
-        environment: row.environment,
-        account: row.account,
-        key: row.key,
-        operation: row.operation,
+        namespace: row.namespace.to_owned(),
+        environment: row.environment.to_owned(),
+        account: row.account.to_owned(),
+        key: row.key.to_owned(),
+        operation: row.operation.to_owned(),
         state: row.state.into(),
         generation: row.generation,
         fence: row.fence,
         version: row.version,
         first_reserved_at: row.first_reserved_at,
         sweep_at: row.sweep_at,
-        detail: row.detail,
-        payload: row.payload,
+        detail: row.detail.into_owned(),
+        payload: row.payload.map(<[u8]>::to_vec),
         valid_until: entry.valid_until.as_micros(),
     };
     secrets.seal(PURPOSE, digest, &sealed.encode_to_vec())
@@ -86,11 +86,11 @@ pub(super) fn open(
     let valid_until = Timestamp::from_micros(sealed.valid_until);
     let row = Row {
         digest: *digest.as_bytes(),
-        namespace: sealed.namespace,
-        environment: sealed.environment,
-        account: sealed.account,
-        key: sealed.key,
-        operation: sealed.operation,
+        namespace: &sealed.namespace,
+        environment: &sealed.environment,
+        account: &sealed.account,
+        key: &sealed.key,
+        operation: &sealed.operation,
         state: i16::try_from(sealed.state).ok()?,
         generation: sealed.generation,
         fence: sealed.fence,
@@ -98,10 +98,10 @@ pub(super) fn open(
         first_reserved_at: sealed.first_reserved_at,
         lease_expires_at: None,
         sweep_at: sealed.sweep_at,
-        detail: sealed.detail,
-        payload: sealed.payload,
+        detail: sealed.detail.into(),
+        payload: sealed.payload.as_deref(),
     };
-    let record = codec::decode(row, Payload::Read).ok()?;
+    let record = codec::decode(&row, Payload::Read).ok()?;
     (stamp(&record) == stamped).then(|| Entry {
         record: record.into(),
         valid_until,

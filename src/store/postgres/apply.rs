@@ -51,24 +51,25 @@ pub(super) async fn attempt(
 
 /// Grants the keys that are new.
 async fn grant(session: &mut Session, known: &Known, works: &mut [Work]) -> Result<(), Failure> {
-    let mut rows = Vec::with_capacity(works.len());
+    let mut fresh = Vec::with_capacity(works.len());
     for work in works.iter() {
         if let Some(Command::Reserve(reserve)) = work.first() {
-            rows.extend(codec::fresh(reserve));
+            fresh.extend(codec::fresh(reserve));
         }
     }
+    let rows: Vec<_> = fresh.iter().map(|record| codec::encode(record)).collect();
     let query = sqlx::query(sql::RESERVE_NEW)
-        .bind(column(&rows, |row| row.digest.to_vec()))
-        .bind(column(&rows, |row| row.namespace.clone()))
-        .bind(column(&rows, |row| row.environment.clone()))
-        .bind(column(&rows, |row| row.account.clone()))
-        .bind(column(&rows, |row| row.key.clone()))
-        .bind(column(&rows, |row| row.operation.clone()))
+        .bind(column(&rows, |row| &row.digest[..]))
+        .bind(column(&rows, |row| row.namespace))
+        .bind(column(&rows, |row| row.environment))
+        .bind(column(&rows, |row| row.account))
+        .bind(column(&rows, |row| row.key))
+        .bind(column(&rows, |row| row.operation))
         .bind(column(&rows, |row| row.state))
         .bind(column(&rows, |row| row.version))
         .bind(column(&rows, |row| row.lease_expires_at))
         .bind(session.injected_now())
-        .bind(column(&rows, |row| row.detail.clone()));
+        .bind(column(&rows, |row| &*row.detail));
     let granted = session.all(Access::Write, query).await?;
     let mut moments = HashMap::with_capacity(granted.len());
     for row in &granted {
@@ -76,8 +77,10 @@ async fn grant(session: &mut Session, known: &Known, works: &mut [Work]) -> Resu
             now: Timestamp::from_micros(row::get(row, "first_reserved_at")?),
             next_fence: Fence::new(row::get(row, "fence")?),
         };
-        known.told(moment.now);
         moments.insert(row::digest(row, "digest")?, moment);
+    }
+    if let Some(moment) = moments.values().next() {
+        known.told(moment.now);
     }
     for work in works {
         match moments.get(&work.digest) {
@@ -188,9 +191,8 @@ async fn load(
     works: &mut [Work],
     of: &[usize],
 ) -> Result<Vec<Write>, Failure> {
-    let digest = |of: &usize| works[*of].digest.as_bytes().to_vec();
-    let digests: Vec<_> = of.iter().map(digest).collect();
-    let reserves: Vec<_> = of.iter().map(|of| works[*of].reserves()).collect();
+    let digests = column(of, |of| &works[*of].digest.as_bytes()[..]);
+    let reserves = column(of, |of| works[*of].reserves());
     let query = sqlx::query(sql::LOAD)
         .bind(digests)
         .bind(reserves)
@@ -257,12 +259,12 @@ async fn replace(
     };
     let guessed_at = |write: &Write| write.guessed_at.map(Timestamp::as_micros);
     let mut query = sqlx::query(statement)
-        .bind(column(&rows, |row| row.digest.to_vec()))
+        .bind(column(&rows, |row| &row.digest[..]))
         .bind(column(writes, |write| write.judged.version.get()))
         .bind(column(writes, |write| write.judged.fence.get()))
         .bind(column(writes, |write| write.judged.state_name().code()))
         .bind(column(writes, guessed_at))
-        .bind(column(&rows, |row| row.operation.clone()))
+        .bind(column(&rows, |row| row.operation))
         .bind(column(&rows, |row| row.state))
         .bind(column(&rows, |row| row.generation))
         .bind(column(&rows, |row| row.fence))
@@ -270,8 +272,8 @@ async fn replace(
         .bind(column(&rows, |row| row.first_reserved_at))
         .bind(column(&rows, |row| row.lease_expires_at))
         .bind(column(&rows, |row| row.sweep_at))
-        .bind(column(&rows, |row| row.detail.clone()))
-        .bind(column(&rows, |row| row.payload.clone()))
+        .bind(column(&rows, |row| &*row.detail))
+        .bind(column(&rows, |row| row.payload))
         .bind(session.injected_now());
     if !audits.is_empty() {
         query = lines(query, &audits);
@@ -284,19 +286,19 @@ async fn replace(
 type Statement = Query<'static, Postgres, PgArguments>;
 
 /// The lines of the audit trail that come with the records.
-fn lines(query: Statement, audits: &[(&Row, &Audit)]) -> Statement {
+fn lines(query: Statement, audits: &[(&Row<'_>, &Audit)]) -> Statement {
     query
-        .bind(column(audits, |(row, _)| row.digest.to_vec()))
+        .bind(column(audits, |(row, _)| &row.digest[..]))
         .bind(column(audits, |(_, line)| line.at.as_micros()))
-        .bind(column(audits, |(_, line)| line.actor.clone()))
+        .bind(column(audits, |(_, line)| &*line.actor))
         .bind(column(audits, |(_, line)| row::action_name(line.action)))
-        .bind(column(audits, |(_, line)| line.reason.clone()))
+        .bind(column(audits, |(_, line)| &*line.reason))
         .bind(column(audits, |(_, line)| line.fence.get()))
         .bind(column(audits, |(_, line)| line.before.code()))
         .bind(column(audits, |(_, line)| line.after.code()))
 }
 
 /// One column of many rows.
-fn column<T, C>(rows: &[T], value: impl Fn(&T) -> C) -> Vec<C> {
+fn column<'a, T, C>(rows: &'a [T], value: impl Fn(&'a T) -> C) -> Vec<C> {
     rows.iter().map(value).collect()
 }

@@ -33,7 +33,7 @@ pub(super) fn record(row: &PgRow, payload: Payload) -> Result<Option<Stored>, Fa
     };
     let digest = bytes(digest, "a digest")?;
     let record = match columns(row, digest) {
-        Ok(columns) => codec::decode(columns, payload),
+        Ok(columns) => codec::decode(&columns, payload),
         Err(Failure::Final(error)) => Err(error),
         Err(failure @ (Failure::Broken { .. } | Failure::Again { .. })) => return Err(failure),
     };
@@ -44,7 +44,7 @@ pub(super) fn record(row: &PgRow, payload: Payload) -> Result<Option<Stored>, Fa
     Ok(Some((digest, record)))
 }
 
-fn columns(row: &PgRow, digest: [u8; 32]) -> Result<Row, Failure> {
+fn columns(row: &PgRow, digest: [u8; 32]) -> Result<Row<'_>, Failure> {
     Ok(Row {
         digest,
         namespace: get(row, "namespace")?,
@@ -59,7 +59,7 @@ fn columns(row: &PgRow, digest: [u8; 32]) -> Result<Row, Failure> {
         first_reserved_at: get(row, "first_reserved_at")?,
         lease_expires_at: get(row, "lease_expires_at")?,
         sweep_at: get(row, "sweep_at")?,
-        detail: get(row, "detail")?,
+        detail: get::<&[u8]>(row, "detail")?.into(),
         payload: get(row, "payload")?,
     })
 }

@@ -8,7 +8,7 @@ use crate::domain::decision::{Sweep, decide_sweep};
 use crate::domain::record::Record;
 use crate::domain::time::Timestamp;
 use crate::port::store::Swept;
-use crate::store::codec::{self, Payload, Row};
+use crate::store::codec::{self, Payload};
 
 /// How many unreadable records one sweep looks past. Each is logged when it is met, and left for
 /// a person.
@@ -45,14 +45,14 @@ async fn begin_to_commit(session: &mut Session, batch: u32) -> Result<Swept, Fai
 
 #[derive(Default)]
 struct Due {
-    bury: Vec<(Record, Row)>,
+    bury: Vec<(Record, Box<Record>)>,
     delete: Vec<Record>,
 }
 
 impl Due {
     fn add(&mut self, record: Record, now: Timestamp) -> bool {
         match decide_sweep(&record, now) {
-            Some(Sweep::Bury(buried)) => self.bury.push((record, codec::encode(&buried))),
+            Some(Sweep::Bury(buried)) => self.bury.push((record, buried)),
             Some(Sweep::Delete) => self.delete.push(record),
             None => return false,
         }
@@ -91,17 +91,20 @@ async fn find(session: &mut Session, batch: u32) -> Result<Due, Failure> {
     }
 }
 
-async fn bury(session: &mut Session, due: &[(Record, Row)]) -> Result<u32, Failure> {
+async fn bury(session: &mut Session, due: &[(Record, Box<Record>)]) -> Result<u32, Failure> {
     if due.is_empty() {
         return Ok(0);
     }
-    let mut due: Vec<_> = due.iter().collect();
+    let encoded = due
+        .iter()
+        .map(|(record, buried)| (record, codec::encode(buried)));
+    let mut due: Vec<_> = encoded.collect();
     due.sort_by_key(|(_, row)| row.digest);
-    let digests: Vec<_> = due.iter().map(|(_, row)| row.digest.to_vec()).collect();
+    let digests: Vec<_> = due.iter().map(|(_, row)| &row.digest[..]).collect();
     let judged: Vec<_> = due.iter().map(|(record, _)| record.version.get()).collect();
     let versions: Vec<_> = due.iter().map(|(_, row)| row.version).collect();
     let sweep_at: Vec<_> = due.iter().map(|(_, row)| row.sweep_at).collect();
-    let details: Vec<_> = due.iter().map(|(_, row)| row.detail.clone()).collect();
+    let details: Vec<_> = due.iter().map(|(_, row)| &*row.detail).collect();
     let query = sqlx::query(sql::SWEEP_BURY)
         .bind(digests)
         .bind(judged)

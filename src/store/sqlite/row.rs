@@ -20,18 +20,19 @@ pub(super) fn record(row: &Row<'_>, payload: Payload) -> Result<Record, StoreErr
             let name = name.unwrap_or_else(|_unreadable| "of no digest".to_owned());
             StoreError::Corrupt(format!("record {name}…: {error}"))
         })
-        .and_then(|row| codec::decode(row, payload));
+        .and_then(|row| codec::decode(&row, payload));
     record.inspect_err(|problem| tracing::error!(%problem, "a stored record cannot be used"))
 }
 
-fn columns(row: &Row<'_>) -> rusqlite::Result<codec::Row> {
+fn columns<'a>(row: &'a Row<'_>) -> rusqlite::Result<codec::Row<'a>> {
+    let text = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str()?);
     Ok(codec::Row {
         digest: row.get(0)?,
-        namespace: row.get(1)?,
-        environment: row.get(2)?,
-        account: row.get(3)?,
-        key: row.get(4)?,
-        operation: row.get(5)?,
+        namespace: text(1)?,
+        environment: text(2)?,
+        account: text(3)?,
+        key: text(4)?,
+        operation: text(5)?,
         state: row.get(6)?,
         generation: row.get(7)?,
         fence: row.get(8)?,
@@ -39,13 +40,13 @@ fn columns(row: &Row<'_>) -> rusqlite::Result<codec::Row> {
         first_reserved_at: row.get(10)?,
         lease_expires_at: row.get(11)?,
         sweep_at: row.get(12)?,
-        detail: row.get(13)?,
-        payload: row.get(14)?,
+        detail: row.get_ref(13)?.as_blob()?.into(),
+        payload: row.get_ref(14)?.as_blob_or_null()?,
     })
 }
 
 /// Runs [`sql::INSERT`]. Answers the number of changed rows.
-pub(super) fn insert(connection: &Connection, row: &codec::Row) -> rusqlite::Result<usize> {
+pub(super) fn insert(connection: &Connection, row: &codec::Row<'_>) -> rusqlite::Result<usize> {
     connection.prepare_cached(sql::INSERT)?.execute(params![
         row.digest,
         row.namespace,
@@ -76,7 +77,7 @@ pub(super) struct Judged {
 /// Runs [`sql::UPDATE`]. Answers the number of changed rows.
 pub(super) fn update(
     connection: &Connection,
-    row: &codec::Row,
+    row: &codec::Row<'_>,
     judged: Judged,
 ) -> rusqlite::Result<usize> {
     connection.prepare_cached(sql::UPDATE)?.execute(params![
