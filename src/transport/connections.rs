@@ -18,6 +18,8 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::coalesce::Coalesced;
+
 /// How long accepting pauses after it failed, e.g. for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -106,8 +108,10 @@ async fn connection(
         return;
     }
     let builder = http(options);
-    let mut served =
-        pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
+    let mut served = pin!(builder.serve_connection(
+        TokioIo::new(Coalesced::new(stream)),
+        TowerToHyperService::new(router)
+    ));
     let aged = sleep(jittered(options.age_max));
     tokio::select! {
         result = served.as_mut() => return log(result),

@@ -1,5 +1,6 @@
 //! What stands between the wire and the services: gRPC, HTTP, and the server that carries both.
 
+pub mod coalesce;
 pub mod connections;
 pub mod grpc;
 pub mod http;
