@@ -62,7 +62,7 @@ impl PostgresOptions {
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
-            connections: 8,
+            connections: 3,
             clock: Clock::Database,
             statement_timeout: Duration::from_secs(5),
             lock_timeout: Duration::from_secs(1),
@@ -106,7 +106,7 @@ impl PostgresStore {
         let shared = Arc::new(Shared {
             queue: Arc::clone(&queue),
             target: Target::new(options)?,
-            known: Known::new(),
+            known: Known::default(),
         });
         let workers = TaskTracker::new();
         for _ in 0..options.connections.max(1) {
