@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
+use hyper_util::rt::TokioIo;
 use oncegate::proto::v1::batch_complete_result::Result as Completed;
 use oncegate::proto::v1::batch_reserve_result::Result as Reserved;
 use oncegate::proto::v1::complete_response::Verdict as CompleteVerdict;
@@ -12,10 +13,13 @@ use oncegate::proto::v1::{
     BatchCompleteRequest, BatchReserveRequest, CompleteRequest, CompleteResponse, Fingerprint,
     Outcome, OutcomeStatus, RecordKey, ReserveRequest, ReserveResponse,
 };
-use tonic::transport::{Channel, Endpoint};
+use oncegate::transport::coalesce::Coalesced;
+use tokio::net::TcpStream;
+use tonic::transport::{Channel, Endpoint, Uri};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
+use tower::service_fn;
 
 use crate::keys::Keys;
 use crate::work::{Caller, OUTCOME, Verdict};
@@ -32,9 +36,18 @@ pub(crate) async fn connections(endpoint: &str, callers: u32) -> anyhow::Result<
     for _ in 0..callers.div_ceil(CALLERS_PER_CONNECTION) {
         let endpoint = Endpoint::from_shared(endpoint.to_owned())?;
         let endpoint = endpoint.connect_timeout(Duration::from_secs(5));
-        channels.push(endpoint.tcp_nodelay(true).connect().await?);
+        let connector = service_fn(connect);
+        channels.push(endpoint.connect_with_connector(connector).await?);
     }
     Ok(channels)
+}
+
+/// A connection on which the calls of many callers leave together, as the server's answers do.
+async fn connect(uri: Uri) -> std::io::Result<TokioIo<Coalesced<TcpStream>>> {
+    let address = uri.authority().map_or("", |authority| authority.as_str());
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(TokioIo::new(Coalesced::new(stream)))
 }
 
 /// A caller of the gate.
