@@ -99,12 +99,12 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
         cached = cached.sharing(redis);
     }
     let (counts, changes) = (cached.counts(), cached.changes());
-    let redis_counts = has_redis.then(|| cached.counts());
     let mut server = Server::start(Arc::new(cached), listeners, options(&config)?).await?;
-    server.metrics().watch_cache(move || counts.all());
-    if let Some(counts) = redis_counts {
+    if has_redis {
+        let counts = Arc::clone(&counts);
         server.metrics().watch_redis(move || counts.redis_is_up());
     }
+    server.metrics().watch_cache(move || counts.all());
     server.heed(changes);
     announce(&config, &server);
     let failure = tokio::select! {

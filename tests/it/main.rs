@@ -33,3 +33,4 @@ mod serve;
 mod sqlite;
 mod switchover;
 mod waiters;
+mod wakeups;
