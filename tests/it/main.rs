@@ -4,6 +4,7 @@
 #![expect(clippy::panic, reason = "a test that fails panics, in its helpers too")]
 
 mod barrier;
+mod batches;
 mod cached;
 mod cli;
 mod cli_admin;
