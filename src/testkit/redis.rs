@@ -62,7 +62,7 @@ impl TempRedis {
     }
 
     /// Starts it as a Sentinel that is told this.
-    async fn launch_sentinel(&mut self, told: &str) {
+    pub async fn launch_sentinel(&mut self, told: &str) {
         let file = self.folder.path().join("sentinel.conf");
         fs::write(&file, told).expect("the file is written");
         self.arguments = ["sentinel.conf", "--sentinel"].map(str::to_owned).into();

@@ -2,6 +2,7 @@
 
 mod access;
 mod cluster;
+mod encrypted;
 mod failover;
 mod forged;
 mod late;

@@ -1,14 +1,14 @@
-//! A Redis that does not let everybody in: passwords, a user that may do little, TLS.
+//! A Redis that does not let everybody in: passwords, and a user that may do little.
 
 use std::fs;
 
-use oncegate::store::cached::{BadTarget, Target};
 use oncegate::testkit::certificates::Authority;
 use oncegate::testkit::net::{free_address, http_get};
 use oncegate::testkit::process::{Server, bare, ended};
 use oncegate::testkit::redis::TempRedis;
 use tokio::time::Instant;
 
+use super::encrypted::Encrypted;
 use super::linked::{WITHIN, carry_out, documented_user};
 use super::*;
 use crate::cli::PROGRAM;
@@ -18,25 +18,6 @@ const PASSWORD: &str = "swordfish";
 /// Where a Redis is for the documented user.
 fn url_of_user(redis: &TempRedis) -> String {
     format!("redis://oncegate:{PASSWORD}@{}", redis.address())
-}
-
-/// A Redis that speaks TLS on a second port, with a certificate of that authority.
-async fn speaking_tls(authority: &Authority) -> (TempRedis, String) {
-    let mut redis = TempRedis::prepare();
-    let (address, signed) = (free_address(), authority.sign("127.0.0.1"));
-    for (name, text) in [("cert", &signed.cert), ("key", &signed.key)] {
-        fs::write(redis.folder().join(name), text).expect("it is written");
-    }
-    let port = address.port().to_string();
-    let arguments = [
-        ["--tls-port", &port],
-        ["--tls-cert-file", "cert"],
-        ["--tls-key-file", "key"],
-        ["--tls-ca-cert-file", "cert"],
-        ["--tls-auth-clients", "no"],
-    ];
-    redis.launch(&arguments.concat()).await;
-    (redis, address.to_string())
 }
 
 impl Replicas {
@@ -52,7 +33,7 @@ impl Replicas {
         assert!(is_replay(&told(&self.there, key).await, key));
     }
 
-    fn errors(&self) -> u64 {
+    pub(super) fn errors(&self) -> u64 {
         count(&self.here, "error") + count(&self.there, "error")
     }
 }
@@ -121,57 +102,6 @@ async fn the_documented_user_is_enough_and_whatever_is_taken_from_it_is_noticed(
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_tls_a_redis_is_trusted_if_its_authority_is() {
-    let authority = Authority::new("ours");
-    let (_redis, address) = speaking_tls(&authority).await;
-    let target = |url: String| url.parse::<Target>().expect("a Redis URL");
-    let tls = || target(format!("rediss://{address}"));
-    let trusting = |other: &Authority| tls().trusting(other.pem().into()).expect("a certificate");
-    let replicas = Replicas::on_target(trusting(&authority)).await;
-    replicas.are_linked("probe").await;
-    let another = trusting(&Authority::new("ours"));
-    for bad in [tls(), another, target(format!("redis://{address}"))] {
-        let replicas = Replicas::on_target(bad).await;
-        replicas.complete("k").await;
-        let limit = Instant::now() + WITHIN;
-        while replicas.errors() == 0 {
-            assert!(Instant::now() < limit, "nobody notices");
-            assert!(is_replay(&told(&replicas.there, "k").await, "k"));
-        }
-        assert!(!replicas.here.counts().redis_is_up());
-        assert_eq!(count(&replicas.there, "shared_hit"), 0);
-    }
-}
-
-#[test]
-fn what_is_no_authority_is_refused() {
-    let trusting = |url: &str, text: &str| {
-        let target: Target = url.parse().expect("a Redis URL");
-        target
-            .trusting(text.into())
-            .map(drop)
-            .map_err(|bad: BadTarget| bad.to_string())
-    };
-    let good = Authority::new("ours").pem();
-    let damaged = good.replacen("MII", "", 1);
-    for (url, text, said) in [
-        ("rediss://h", &*good, None),
-        ("rediss+sentinel://h/main", &good, None),
-        ("rediss+cluster://h", &good, None),
-        ("redis://h", &good, Some("rediss://")),
-        ("rediss://h", "", Some("no certificate")),
-        ("rediss://h", "secret", Some("no certificate")),
-        ("rediss://h", &damaged, Some("damaged")),
-    ] {
-        match (trusting(url, text), said) {
-            (Ok(()), None) => {}
-            (Err(told), Some(said)) => assert!(told.contains(said), "{told}"),
-            (told, said) => panic!("{url}: {told:?}, not {said:?}"),
-        }
-    }
-}
-
 /// All that a server says until Redis is up, or until it says this. It takes calls in both cases.
 async fn said(settings: &[(&str, &str)], wanted: Option<&str>) -> String {
     let server = Server::prepare(PROGRAM, settings);
@@ -199,13 +129,13 @@ async fn said(settings: &[(&str, &str)], wanted: Option<&str>) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_is_of_no_use_is_shown_and_said_and_the_gate_serves() {
     let authority = Authority::new("ours");
-    let (redis, tls) = speaking_tls(&authority).await;
+    let Encrypted { redis, address } = Encrypted::start(&authority, &[]).await;
     let authorities = redis.folder().join("authorities").display().to_string();
     fs::write(&authorities, authority.pem()).expect("it is written");
     carry_out(&redis, &documented_user(PASSWORD)).await;
     let nowhere = format!("redis://{}", free_address());
     let wrong = url_of_user(&redis).replace(PASSWORD, "starfish");
-    let trusted = format!("rediss://oncegate:{PASSWORD}@{tls}");
+    let trusted = format!("rediss://oncegate:{PASSWORD}@{address}");
     let untrusted = ("ONCEGATE_REDIS_CA_FILE", "");
     let trusting = ("ONCEGATE_REDIS_CA_FILE", &*authorities);
     for (url, authorities, wanted) in [

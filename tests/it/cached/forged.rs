@@ -19,43 +19,59 @@ async fn goes(redis: &TempRedis, name: &[u8]) -> bool {
     left > 0
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_value_forged_with_a_later_stamp_is_an_alarm_and_stands_in_nobodys_way() {
-    let redis = TempRedis::start().await;
-    let replicas = Replicas::linked(&redis.url()).await;
-    let mut connection = redis.connect().await.expect("it answers");
-    let name = name_of("probe", &keys(&redis).await);
-    let genuine: Vec<u8> = connection.get(&name).await.expect("it is there");
+/// What nobody sealed for this key and this state of its record, made of what somebody did.
+fn forgeries(genuine: &[u8], of_another: Vec<u8>) -> Vec<Vec<u8>> {
     let later = |rest: &[u8]| [&LATEST[..], rest].concat();
-    let forgeries = [
+    let flipped = |at: usize| {
+        let mut value = genuine.to_vec();
+        value[at] ^= 1;
+        value
+    };
+    let mut forgeries = vec![
+        b"z".to_vec(),
+        b"garbage".repeat(20),
+        vec![0xff; 100],
+        of_another,
         later(b""),
         later(b"garbage"),
         later(&genuine[40..]),
-        b"".to_vec(),
-        b"z".to_vec(),
-        vec![0xff; 100],
-        // Of another type.
-        Vec::new(),
+        genuine[..40].to_vec(),
+        genuine[..genuine.len() - 1].to_vec(),
     ];
-    let last = forgeries.len() - 1;
-    for (at, forged) in forgeries.into_iter().enumerate() {
-        // For ever: nobody sets a limit to it.
-        connection.del::<_, ()>(&name).await.expect("gone");
-        if at == last {
-            connection
-                .lpush::<_, _, ()>(&name, "x")
-                .await
-                .expect("a list");
-        } else {
-            connection
-                .set::<_, _, ()>(&name, forged)
-                .await
-                .expect("set");
-        }
+    forgeries.extend([39, 40, 50, 80, genuine.len() - 1].map(flipped));
+    forgeries
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_this_deployment_did_not_write_is_an_alarm_and_stands_in_nobodys_way() {
+    let redis = TempRedis::start().await;
+    let replicas = Replicas::linked(&redis.url()).await;
+    replicas.complete("other").await;
+    replicas.come_from_redis("other").await;
+    replicas.written_there().await;
+    let mut connection = redis.connect().await.expect("it answers");
+    let names = keys(&redis).await;
+    for name in &names {
+        let text = String::from_utf8_lossy(name);
+        assert!(!text.contains("probe") && !text.contains("shop"), "{text}");
+    }
+    let name = name_of("probe", &names);
+    let genuine: Vec<u8> = connection.get(&name).await.expect("it is there");
+    let other = connection.get(name_of("other", &names)).await;
+    let forgeries = forgeries(&genuine, other.expect("it is there"));
+    let mut put: Vec<_> = forgeries
+        .iter()
+        .map(|forged| cmd("SET").arg(&name).arg(forged).clone())
+        .collect();
+    put.push(cmd("LPUSH").arg(&name).arg("of another type").clone());
+    for (at, put) in put.into_iter().enumerate() {
         let limit = Instant::now() + WITHIN;
         let before = count(&replicas.there, "forged");
         while count(&replicas.there, "forged") == before {
             assert!(Instant::now() < limit, "{at}: nobody sees it");
+            connection.del::<_, ()>(&name).await.expect("gone");
+            // For ever: nobody sets a limit to it.
+            put.query_async::<()>(&mut connection).await.expect("put");
             assert!(is_replay(&told(&replicas.there, "probe").await, "probe"));
         }
         replicas.come_from_redis("probe").await;

@@ -22,7 +22,7 @@ const FAILURES_MAX: u32 = 5;
 const OPEN_MAX: Duration = Duration::from_secs(5);
 /// The pause before another connection is tried; it doubles up to the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
-/// The longest one. A connection that held for longer begins with the shortest again.
+/// The longest one.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// A connection that comes and goes.
@@ -197,9 +197,9 @@ impl Default for Pause {
 }
 
 impl Pause {
-    /// Waits, longer each time.
+    /// Waits, longer each time unless the last connection held for longer than that.
     pub(super) async fn after(&mut self, opened: Option<Instant>) {
-        if opened.is_some_and(|opened| opened.elapsed() > PAUSE_MAX) {
+        if opened.is_some_and(|opened| opened.elapsed() > self.0) {
             self.0 = PAUSE_MIN;
         }
         sleep(self.0).await;
