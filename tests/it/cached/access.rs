@@ -133,6 +133,10 @@ async fn a_redis_that_is_of_no_use_is_shown_and_said_and_the_gate_serves() {
     let authorities = redis.folder().join("authorities").display().to_string();
     fs::write(&authorities, authority.pem()).expect("it is written");
     carry_out(&redis, &documented_user(PASSWORD)).await;
+    let guarded = TempRedis::start().await;
+    let guard = ["CONFIG", "SET", "requirepass", PASSWORD];
+    guarded.ask::<()>(&guard).await.expect("it is guarded");
+    let by_password = format!("redis://:{PASSWORD}@{}", guarded.address());
     let nowhere = format!("redis://{}", free_address());
     let wrong = url_of_user(&redis).replace(PASSWORD, "starfish");
     let trusted = format!("rediss://oncegate:{PASSWORD}@{address}");
@@ -140,6 +144,8 @@ async fn a_redis_that_is_of_no_use_is_shown_and_said_and_the_gate_serves() {
     let trusting = ("ONCEGATE_REDIS_CA_FILE", &*authorities);
     for (url, authorities, wanted) in [
         (url_of_user(&redis), untrusted, None),
+        (by_password, untrusted, None),
+        (guarded.url(), untrusted, Some("NOAUTH")),
         (trusted.clone(), trusting, None),
         (trusted, untrusted, Some("certificate")),
         (wrong, untrusted, Some("authentication failed")),

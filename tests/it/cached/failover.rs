@@ -1,6 +1,7 @@
 //! Sentinels, a master and its replica: whichever of the two is the master, and however it came to be.
 
-use oncegate::testkit::redis::TempSentinels;
+use oncegate::testkit::chaos_proxy::ChaosProxy;
+use oncegate::testkit::redis::{TempRedis, TempSentinels};
 use tokio::time::Instant;
 
 use super::linked::{WITHIN, carry_out, documented_user, keys, percentiles_99};
@@ -63,4 +64,18 @@ async fn a_change_of_masters_costs_no_more_than_the_store_and_the_new_one_is_fou
     }
     replicas.both_see_at_work("claimed").await;
     assert!(is_replay(&told(&replicas.there, "lost").await, "lost"));
+}
+
+// Field case G5.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_only_reads_now_is_left_for_the_one_in_its_place() {
+    let (old, new) = (TempRedis::start().await, TempRedis::start().await);
+    let proxy = ChaosProxy::in_front_of(old.address()).expect("a free port");
+    let replicas = Replicas::linked(&format!("redis://{}", proxy.address())).await;
+    // It goes on answering on the connections that it has.
+    proxy.redirect(new.address());
+    let port = new.address().port().to_string();
+    let follow = ["REPLICAOF", "127.0.0.1", &port];
+    old.ask::<()>(&follow).await.expect("it follows");
+    replicas.are_linked("after").await;
 }
