@@ -76,7 +76,7 @@ async fn delays([here, there]: &[Server; 2], dice: &mut Dice) -> Vec<Duration> {
     let mut completed = Vec::new();
     for (key, token) in tokens {
         // At any moment between two looks of the other server.
-        sleep(dice.span(Duration::from_millis(250))).await;
+        sleep(dice.span(Duration::from_millis(120))).await;
         let done = client::completion(&key, &token, "done");
         client::complete(&completing, &done)
             .await
