@@ -55,7 +55,7 @@ pub struct Counts {
     pub shared: AtomicU64,
     /// Reserves that neither knew enough for.
     pub misses: AtomicU64,
-    /// Questions and writes that Redis did not answer in time, or with an error.
+    /// Questions, writes and connections that Redis refused, or did not answer in time.
     pub errors: AtomicU64,
     /// Questions and writes that were spared while it was away, or for which there was no room.
     pub skipped: AtomicU64,
