@@ -2,6 +2,7 @@
 
 mod store;
 
+use std::fmt::Display;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -93,11 +94,16 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
         () = told.until_the_end() => return Ok(()),
     };
     let mut cached = Cached::new(opened.store(), Clock::Database, config.cache.bytes_max);
+    let has_redis = redis.is_some();
     if let Some(redis) = redis {
         cached = cached.sharing(redis);
     }
     let (counts, changes) = (cached.counts(), cached.changes());
     let mut server = Server::start(Arc::new(cached), listeners, options(&config)?).await?;
+    if has_redis {
+        let counts = Arc::clone(&counts);
+        server.metrics().watch_redis(move || counts.redis_is_up());
+    }
     server.metrics().watch_cache(move || counts.all());
     server.heed(changes);
     announce(&config, &server);
@@ -116,8 +122,24 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
 
 /// The Redis that the configuration names, if any.
 fn redis(cache: &Cache) -> Result<Option<Target>, Problems> {
-    let named = cache.redis_url.secret().map(str::parse).transpose();
-    named.map_err(|bad| Problems(vec![format!("cache.redis_url: {bad}")]))
+    let problem = |key, bad: &dyn Display| Problems(vec![format!("cache.{key}: {bad}")]);
+    let Some(url) = cache.redis_url.secret() else {
+        return Ok(None);
+    };
+    let named: Target = url.parse().map_err(|bad| problem("redis_url", &bad))?;
+    let file = &cache.redis_ca_file;
+    if file.as_os_str().is_empty() {
+        return Ok(Some(named));
+    }
+    let of_file = |bad: &dyn Display| {
+        let bad = format!("{}: {bad}", file.display());
+        problem("redis_ca_file", &bad)
+    };
+    let authorities = std::fs::read(file).map_err(|bad| of_file(&bad))?;
+    named
+        .trusting(authorities)
+        .map(Some)
+        .map_err(|bad| of_file(&bad))
 }
 
 /// The signals that end a server.

@@ -41,7 +41,7 @@ macro_rules! section {
 }
 
 section! { Database { url: DatabaseUrl, connections: u32 } }
-section! { Cache { bytes_max: u64, redis_url: RedisUrl } }
+section! { Cache { bytes_max: u64, redis_url: RedisUrl, redis_ca_file: PathBuf } }
 section! { Listen { grpc: SocketAddr, http: SocketAddr, reflection: bool } }
 section! { Namespaces { auto_create: AutoCreate } }
 section! { Auth { insecure: bool, credentials_file: PathBuf } }

@@ -3,10 +3,11 @@
 //! changed a key.
 //!
 //! What is read is judged by each waiter with the same decision as everywhere. Only a waiter whose
-//! judgement would write asks the store, one at a time for each key.
+//! judgement would write asks the store, one at a time for each key, and after it only what was read
+//! since is judged again.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -46,11 +47,17 @@ struct Waited {
     seen: watch::Sender<Option<Seen>>,
     look_now: AtomicBool,
     asking: AtomicBool,
+    /// Readings of it that were begun.
+    begun: AtomicU64,
+    /// The last of them that was begun before a waiter had its answer from the store.
+    outdated: AtomicU64,
 }
 
 /// A record as it was read.
 #[derive(Debug, Clone)]
 struct Seen {
+    /// Which of the readings it was.
+    reading: u64,
     now: Timestamp,
     record: Option<Arc<Record>>,
 }
@@ -79,7 +86,23 @@ pub(super) struct Asking(Arc<Waited>);
 
 impl Drop for Asking {
     fn drop(&mut self) {
+        let begun = self.0.begun.load(Ordering::Acquire);
+        self.0.outdated.store(begun, Ordering::Release);
         self.0.asking.store(false, Ordering::Release);
+    }
+}
+
+impl Waited {
+    /// Lets one of those ask who have judged a reading; `None`: somebody asks, or has asked since.
+    fn ask(self: &Arc<Self>, reading: u64) -> Option<Asking> {
+        if self.asking.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        if reading <= self.outdated.load(Ordering::Acquire) {
+            self.asking.store(false, Ordering::Release);
+            return None;
+        }
+        Some(Asking(Arc::clone(self)))
     }
 }
 
@@ -112,6 +135,8 @@ impl Waiters {
                 seen: watch::Sender::new(None),
                 look_now: AtomicBool::new(false),
                 asking: AtomicBool::new(false),
+                begun: AtomicU64::new(0),
+                outdated: AtomicU64::new(0),
             })
         });
         let waited = Arc::clone(waited);
@@ -172,14 +197,17 @@ impl Waiters {
 
     async fn read(&self, some: &[Arc<Waited>]) {
         let keys = some.iter().map(|waited| waited.key.clone()).collect();
+        let begin = |waited: &Arc<Waited>| waited.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        let begun: Vec<_> = some.iter().map(begin).collect();
         // A store that is away is asked again at the next turn; nobody waits longer than they said.
         let Ok(Ok(reading)) = timeout(POLL_EVERY * 4, self.store.read(keys)).await else {
             return;
         };
-        for (waited, record) in some.iter().zip(reading.records) {
+        for ((waited, begun), record) in some.iter().zip(begun).zip(reading.records) {
             if let Ok(record) = record {
                 let record = record.map(Arc::new);
                 waited.seen.send_replace(Some(Seen {
+                    reading: begun,
                     now: reading.now,
                     record,
                 }));
@@ -226,8 +254,7 @@ impl Waiter<'_> {
         };
         let decision = decide_reserve(seen.record.as_deref(), self.request, moment);
         if decision.write.is_some() {
-            let taken = self.waited.asking.swap(true, Ordering::AcqRel);
-            return (!taken).then(|| Turn::Ask(Asking(Arc::clone(&self.waited))));
+            return self.waited.ask(seen.reading).map(Turn::Ask);
         }
         if is_in_progress(&decision.answer) {
             self.last_seen = Some(decision.answer);

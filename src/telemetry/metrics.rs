@@ -129,6 +129,18 @@ impl Metrics {
             .build();
     }
 
+    /// Shows whether Redis is there.
+    pub fn watch_redis(&self, is_up: impl Fn() -> bool + Send + Sync + 'static) {
+        // The provider keeps the callback.
+        let _gauge = self
+            .provider
+            .meter("oncegate")
+            .u64_observable_gauge("oncegate_redis_up")
+            .with_description("Whether Redis answers and is heard: 1 or 0")
+            .with_callback(move |seen| seen.observe(u64::from(is_up()), &[]))
+            .build();
+    }
+
     /// Counts a report of another outcome or effect id.
     pub fn divergence(&self, namespace: &str) {
         self.divergences.add(1, &[self.namespace(namespace)]);

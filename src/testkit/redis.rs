@@ -1,23 +1,34 @@
 //! A Redis of a test's own, which it may kill, stop and fill as it likes.
 
+mod cluster;
+mod sentinel;
+
+use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{Instant, sleep};
 
+pub use self::cluster::TempCluster;
+pub use self::sentinel::TempSentinels;
 use super::net::free_address;
 
 /// How long it may take to start.
-const READY_WITHIN: Duration = Duration::from_secs(10);
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long several of them may take to agree.
+const SETTLED_WITHIN: Duration = Duration::from_secs(90);
 
 /// A Redis as a process; killed when it is dropped.
 #[derive(Debug)]
 pub struct TempRedis {
     address: SocketAddr,
     folder: tempfile::TempDir,
+    arguments: Vec<String>,
     process: Option<Child>,
 }
 
@@ -27,6 +38,7 @@ impl TempRedis {
         Self {
             address: free_address(),
             folder: tempfile::tempdir().expect("a folder for the test"),
+            arguments: Vec::new(),
             process: None,
         }
     }
@@ -40,11 +52,29 @@ impl TempRedis {
 
     /// Starts it on its port, with these arguments more.
     pub async fn launch(&mut self, arguments: &[&str]) {
+        let own = ["--save", "", "--appendonly", "no"];
+        self.arguments = own
+            .iter()
+            .chain(arguments)
+            .map(ToString::to_string)
+            .collect();
+        self.restart().await;
+    }
+
+    /// Starts it as a Sentinel that is told this.
+    pub async fn launch_sentinel(&mut self, told: &str) {
+        let file = self.folder.path().join("sentinel.conf");
+        fs::write(&file, told).expect("the file is written");
+        self.arguments = ["sentinel.conf", "--sentinel"].map(str::to_owned).into();
+        self.restart().await;
+    }
+
+    /// Starts it as it was started before.
+    pub async fn restart(&mut self) {
         let port = self.address.port().to_string();
         let process = Command::new("redis-server")
+            .args(&self.arguments)
             .args(["--bind", "127.0.0.1", "--port", &port])
-            .args(["--save", "", "--appendonly", "no"])
-            .args(arguments)
             .current_dir(self.folder.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -56,6 +86,28 @@ impl TempRedis {
             assert!(Instant::now() < limit, "redis-server does not start");
             sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// Asks it something past the program.
+    pub async fn ask<T: FromRedisValue>(&self, question: &[&str]) -> redis::RedisResult<T> {
+        let mut connection = self.connect().await?;
+        let (name, arguments) = question.split_first().expect("a command");
+        let mut command = redis::cmd(name);
+        command.arg(arguments).query_async(&mut connection).await
+    }
+
+    /// Asks it until it answers so, at most a minute and a half.
+    async fn until<T: FromRedisValue>(&self, question: &[&str], is_so: impl Fn(T) -> bool) {
+        let limit = Instant::now() + SETTLED_WITHIN;
+        while !self.ask(question).await.is_ok_and(&is_so) {
+            assert!(Instant::now() < limit, "not in time: {question:?}");
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Its address.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Where it is.

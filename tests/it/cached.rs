@@ -1,7 +1,15 @@
 //! Replicas that remember final outcomes, in their own memory and in a Redis between them.
 
+mod access;
+mod cluster;
+mod encrypted;
+mod failover;
+mod forged;
+mod late;
+mod linked;
 mod local;
 mod redis;
+mod storms;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -4,6 +4,7 @@
 #![expect(clippy::panic, reason = "a test that fails panics, in its helpers too")]
 
 mod barrier;
+mod batches;
 mod cached;
 mod cli;
 mod cli_admin;
@@ -33,3 +34,4 @@ mod serve;
 mod sqlite;
 mod switchover;
 mod waiters;
+mod wakeups;

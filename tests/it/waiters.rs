@@ -38,7 +38,7 @@ fn gate(store: &Arc<Counted>) -> Gate {
     Gate::new(Arc::clone(store) as Arc<dyn Store>, metrics, options)
 }
 
-fn call() -> Call {
+pub(crate) fn call() -> Call {
     let deadline = Instant::now() + secs(60);
     Call {
         caller: Caller::anyone(),
@@ -47,7 +47,7 @@ fn call() -> Call {
     }
 }
 
-fn waiting_call(key: &str, wait: Duration) -> ReserveCall {
+pub(crate) fn waiting_call(key: &str, wait: Duration) -> ReserveCall {
     let asked = ask(key);
     ReserveCall {
         key: asked.key,

@@ -7,7 +7,7 @@ mod local;
 mod redis;
 mod sealed;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
@@ -15,7 +15,8 @@ use tokio::sync::broadcast;
 
 use self::clock::SeenClock;
 use self::local::Local;
-use self::redis::{Shared, Value};
+use self::redis::{Names, Shared, Value};
+use self::sealed::Opened;
 use crate::domain::command::{Answer, Command, Reserve, ReserveVerdict};
 use crate::domain::decision::{Moment, decide_reserve};
 use crate::domain::key::KeyDigest;
@@ -24,7 +25,7 @@ use crate::domain::record::{Fence, Record, RecordState};
 use crate::domain::time::Timestamp;
 use crate::domain::token::TokenSecrets;
 use crate::port::clock::Clock;
-use crate::port::store::{Applied, Stands, Store, StoreError};
+use crate::port::store::{Applied, Health, Stands, Store, StoreError};
 use crate::store::front::Front;
 
 pub use self::redis::{BadTarget, Target};
@@ -45,7 +46,7 @@ pub struct Cached {
     counts: Arc<Counts>,
 }
 
-/// How often the memory was of use.
+/// How often the memory was of use, and whether Redis is there.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Answers that came from this process.
@@ -54,12 +55,16 @@ pub struct Counts {
     pub shared: AtomicU64,
     /// Reserves that neither knew enough for.
     pub misses: AtomicU64,
-    /// Questions and writes that Redis did not answer in time, or with an error.
+    /// Questions, writes and connections that Redis refused, or did not answer in time.
     pub errors: AtomicU64,
     /// Questions and writes that were spared while it was away, or for which there was no room.
     pub skipped: AtomicU64,
     /// Values in Redis that this deployment did not write there, or that are damaged.
     pub forged: AtomicU64,
+    /// Redis answers.
+    pub connected: AtomicBool,
+    /// What other replicas tell through Redis is heard.
+    pub listening: AtomicBool,
 }
 
 /// A completed record, and until when it may be told without asking the store.
@@ -116,6 +121,13 @@ impl Counts {
             ("forged", &self.forged),
         ]
         .map(|(name, count)| (name, count.load(Ordering::Relaxed)))
+    }
+
+    /// Whether Redis is there, for questions and for what others tell.
+    pub fn redis_is_up(&self) -> bool {
+        [&self.connected, &self.listening]
+            .iter()
+            .all(|is_so| is_so.load(Ordering::Relaxed))
     }
 }
 
@@ -177,41 +189,49 @@ impl Cached {
         let Some((secrets, shared)) = self.shared.get() else {
             return;
         };
-        let bytes = match (&stands.record.state, Entry::of(stands)) {
-            (_, Some(entry)) => sealed::seal(secrets, &digest, &entry),
-            // Nothing that was read before may be put over it.
-            (RecordState::Expired(_), None) => Vec::new(),
-            (
-                RecordState::Running(_)
-                | RecordState::Recovering(_)
-                | RecordState::Released { .. }
-                | RecordState::Completed(_)
-                | RecordState::Parked { .. },
-                None,
-            ) => return,
-        };
+        let record = &stands.record;
+        match record.state {
+            // That something no longer is: nothing that was read before may be put over it.
+            RecordState::Completed(_) | RecordState::Expired(_) => {}
+            RecordState::Running(_)
+            | RecordState::Recovering(_)
+            | RecordState::Released { .. }
+            | RecordState::Parked { .. } => return,
+        }
+        let valid_until = stands.seen_at.plus(limits::CACHE_BOUND);
         shared.put(Value {
             digest,
-            stamp: sealed::stamp(&stands.record),
-            bytes,
+            stamp: sealed::stamp(record),
+            bytes: sealed::seal(secrets, &digest, record, valid_until),
             keep_for: limits::CACHE_BOUND,
         });
     }
 
-    /// What the shared memory says to a Reserve.
+    /// What the shared memory says to a Reserve. What it will never say anything with is deleted:
+    /// it could stand in the way of what is true.
     async fn shared(&self, reserve: &Reserve) -> Option<Applied> {
         let (secrets, shared) = self.shared.get()?;
         let digest = reserve.key.digest();
-        let (stamp, bytes) = shared.get(&digest).await?;
-        let Some(entry) = sealed::open(secrets, &digest, &stamp, &bytes) else {
-            self.counts.forged.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(
-                record = digest.short(),
-                "a value in Redis is damaged, or was not written by this deployment"
-            );
-            return None;
+        let value = shared.get(&digest).await?;
+        let entry = match sealed::open(secrets, &digest, &value) {
+            Opened::Entry(entry) => entry,
+            Opened::Gone => return None,
+            Opened::Forged => {
+                self.counts.forged.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(
+                    record = digest.short(),
+                    "a value in Redis is damaged, or was not written by this deployment"
+                );
+                shared.delete(digest);
+                return None;
+            }
         };
-        let applied = entry.answer(reserve, self.clock.latest()?)?;
+        let now = self.clock.latest()?;
+        if entry.valid_until <= now {
+            shared.delete(digest);
+            return None;
+        }
+        let applied = entry.answer(reserve, now)?;
         self.local.keep(digest, entry);
         Some(applied)
     }
@@ -236,9 +256,12 @@ impl Cached {
     fn share(&self, secrets: &TokenSecrets) {
         if let Some(target) = &self.redis {
             self.shared.get_or_init(|| {
-                let prefix = format!("oncegate:{:016x}:", secrets.name());
+                let names = Names {
+                    deployment: format!("oncegate:{:016x}", secrets.name()),
+                    format: sealed::FORMAT,
+                };
                 let (counts, changes) = (Arc::clone(&self.counts), self.changes.clone());
-                let shared = Shared::start(target.clone(), prefix, counts, changes);
+                let shared = Shared::start(target.clone(), names, counts, changes);
                 (secrets.clone(), shared)
             });
         }
@@ -265,6 +288,16 @@ impl Front for Cached {
         }
         let reserve = reserve.clone();
         self.ask_both(command, &reserve).await
+    }
+
+    /// A store that can be used has the secrets to seal with: Redis is looked for before the first call.
+    async fn on_check(&self) -> Result<Health, StoreError> {
+        let health = self.store.check().await?;
+        if self.redis.is_some() && self.shared.get().is_none() {
+            // The next look or the first call tries again.
+            drop(self.on_token_secrets().await);
+        }
+        Ok(health)
     }
 
     async fn on_token_secrets(&self) -> Result<TokenSecrets, StoreError> {

@@ -5,14 +5,30 @@ use prost::Message;
 
 use super::Entry;
 use crate::domain::key::KeyDigest;
-use crate::domain::record::Record;
+use crate::domain::record::{Record, RecordState};
 use crate::domain::time::Timestamp;
 use crate::domain::token::TokenSecrets;
 use crate::store::codec::{self, Payload, Row};
 
+/// The form, a part of every key's name: what is written in another one lies elsewhere, and is neither
+/// read nor written over.
+pub(super) const FORMAT: &str = "1";
 const PURPOSE: &str = "oncegate/cache/v1";
+/// Digits of a stamp: two numbers of 20.
+const STAMP_BYTES: usize = 40;
 
-/// A completed record's columns, and until when they may be told. Append only.
+/// What a value is good for.
+#[derive(Debug)]
+pub(super) enum Opened {
+    /// A completed record.
+    Entry(Entry),
+    /// A note that the record is completed no longer.
+    Gone,
+    /// Nothing: it was not sealed by this deployment for this key and state, or it is damaged.
+    Forged,
+}
+
+/// A record's columns, and until when they may be told. Append only.
 #[derive(Clone, PartialEq, Message)]
 struct Sealed {
     #[prost(string, tag = "1")]
@@ -51,9 +67,14 @@ pub(super) fn stamp(record: &Record) -> String {
     format!("{generation:020}{version:020}")
 }
 
-/// Seals an entry for its key.
-pub(super) fn seal(secrets: &TokenSecrets, digest: &KeyDigest, entry: &Entry) -> Vec<u8> {
-    let row = codec::encode(&entry.record);
+/// Seals a record for its key.
+pub(super) fn seal(
+    secrets: &TokenSecrets,
+    digest: &KeyDigest,
+    record: &Record,
+    valid_until: Timestamp,
+) -> Vec<u8> {
+    let row = codec::encode(record);
     let sealed = Sealed {
         namespace: row.namespace.to_owned(),
         environment: row.environment.to_owned(),
@@ -68,19 +89,27 @@ pub(super) fn seal(secrets: &TokenSecrets, digest: &KeyDigest, entry: &Entry) ->
         sweep_at: row.sweep_at,
         detail: row.detail.into_owned(),
         payload: row.payload.map(<[u8]>::to_vec),
-        valid_until: entry.valid_until.as_micros(),
+        valid_until: valid_until.as_micros(),
     };
     secrets.seal(PURPOSE, digest, &sealed.encode_to_vec())
 }
 
-/// Opens what was found under a key; `None`: it was not sealed by this deployment for this key and
-/// state, or it is damaged.
-pub(super) fn open(
-    secrets: &TokenSecrets,
-    digest: &KeyDigest,
-    stamped: &str,
-    bytes: &[u8],
-) -> Option<Entry> {
+/// Opens what was found under a key, a stamp and what was sealed.
+pub(super) fn open(secrets: &TokenSecrets, digest: &KeyDigest, value: &[u8]) -> Opened {
+    let Some((record, valid_until)) = unseal(secrets, digest, value) else {
+        return Opened::Forged;
+    };
+    if !matches!(record.state, RecordState::Completed(_)) {
+        return Opened::Gone;
+    }
+    Opened::Entry(Entry {
+        record: record.into(),
+        valid_until,
+    })
+}
+
+fn unseal(secrets: &TokenSecrets, digest: &KeyDigest, value: &[u8]) -> Option<(Record, Timestamp)> {
+    let (stamped, bytes) = value.split_at_checked(STAMP_BYTES)?;
     let body = secrets.unseal(PURPOSE, digest, bytes)?;
     let sealed = Sealed::decode(body).ok()?;
     let valid_until = Timestamp::from_micros(sealed.valid_until);
@@ -102,8 +131,5 @@ pub(super) fn open(
         payload: sealed.payload.as_deref(),
     };
     let record = codec::decode(&row, Payload::Read).ok()?;
-    (stamp(&record) == stamped).then(|| Entry {
-        record: record.into(),
-        valid_until,
-    })
+    (stamp(&record).as_bytes() == stamped).then_some((record, valid_until))
 }

@@ -1,23 +1,23 @@
 //! The memory that replicas share. It is asked beside the store and never waited for: what is slow,
 //! broken or gone is skipped, and looked for again in the background.
 
+mod link;
 mod target;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use futures::StreamExt;
-use redis::Pipeline;
 use redis::aio::PubSub;
-use tokio::sync::{Notify, broadcast, mpsc};
+use redis::{Pipeline, RedisError, RedisResult};
+use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 pub use self::target::{BadTarget, Target};
 
-use self::target::Connection;
+use self::link::{Link, Pause, Work};
 use super::Counts;
 use crate::domain::key::KeyDigest;
 
@@ -25,12 +25,6 @@ use crate::domain::key::KeyDigest;
 const ANSWER_MAX: Duration = Duration::from_millis(20);
 /// How long a batch of writes may take, which nobody waits for.
 const WRITE_MAX: Duration = Duration::from_millis(500);
-/// After so many failures in a row the connection is given up.
-const FAILURES_MAX: u32 = 5;
-/// The pause before another connection is tried; it doubles up to the longest.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-/// The longest one.
-const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// A connection on which nothing is heard for so long is opened anew.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Writes that may wait; more are dropped, for each costs no more than a later question.
@@ -47,7 +41,7 @@ const SET: &str = "local old = redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1) 
 #[derive(Debug)]
 pub(super) struct Value {
     pub(super) digest: KeyDigest,
-    /// Later states of a record have greater ones.
+    /// Later states of a record have greater ones, of the same length.
     pub(super) stamp: String,
     pub(super) bytes: Vec<u8>,
     pub(super) keep_for: Duration,
@@ -57,92 +51,83 @@ pub(super) struct Value {
 #[derive(Debug)]
 enum Write {
     Set(Value),
+    Delete(KeyDigest),
     Changed(KeyDigest),
+}
+
+/// What this replica's keys and messages are called. No input of a user can steer it: names are made
+/// of digests alone.
+#[derive(Debug)]
+pub(super) struct Names {
+    /// In front of all of them: two deployments on one Redis do not meet.
+    pub(super) deployment: String,
+    /// Of the values: what is written in another form lies elsewhere.
+    pub(super) format: &'static str,
+}
+
+impl Names {
+    fn key(&self, digest: &KeyDigest) -> String {
+        format!("{}:{}:{digest}", self.deployment, self.format)
+    }
+
+    fn channel(&self) -> String {
+        format!("{}:changed", self.deployment)
+    }
 }
 
 /// The shared memory as this replica sees it.
 #[derive(Debug)]
 pub(super) struct Shared {
     link: Arc<Link>,
+    names: Arc<Names>,
     writes: mpsc::Sender<Write>,
     _tasks: JoinSet<()>,
-}
-
-#[derive(Debug)]
-struct Link {
-    target: Target,
-    /// `None`: it is away.
-    open: ArcSwapOption<Open>,
-    failed: Notify,
-    counts: Arc<Counts>,
-    /// In front of every key: two deployments on one Redis do not meet.
-    prefix: String,
-}
-
-struct Open {
-    connection: Connection,
-    failures: AtomicU32,
-}
-
-impl std::fmt::Debug for Open {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Open")
-    }
 }
 
 impl Shared {
     /// Begins to look for Redis, on the current Tokio runtime. It need not be there.
     pub(super) fn start(
         target: Target,
-        prefix: String,
+        names: Names,
         counts: Arc<Counts>,
         changes: broadcast::Sender<KeyDigest>,
     ) -> Self {
-        let link = Arc::new(Link {
-            target,
-            open: ArcSwapOption::empty(),
-            failed: Notify::new(),
-            counts,
-            prefix,
-        });
+        let link = Arc::new(Link::new(target, counts));
+        let names = Arc::new(names);
         let (writes, queue) = mpsc::channel(WRITES_MAX);
         let mut tasks = JoinSet::new();
-        tasks.spawn(connect(Arc::clone(&link)));
-        tasks.spawn(write(Arc::clone(&link), queue));
-        tasks.spawn(listen(Arc::clone(&link), changes));
+        let kept = Arc::clone(&link);
+        tasks.spawn(async move { kept.keep_open().await });
+        tasks.spawn(write(Arc::clone(&link), Arc::clone(&names), queue));
+        tasks.spawn(listen(Arc::clone(&link), names.channel(), changes));
         Self {
             link,
+            names,
             writes,
             _tasks: tasks,
         }
     }
 
-    /// What is kept under a key, without its stamp; `None`: nothing, or it cannot be had in time.
-    pub(super) async fn get(&self, digest: &KeyDigest) -> Option<(String, Vec<u8>)> {
-        let link = &self.link;
-        let Some(open) = link.open.load_full() else {
-            link.counts.skipped.fetch_add(1, Ordering::Relaxed);
-            return None;
-        };
+    /// What is kept under a key; `None`: nothing, or it cannot be had in time.
+    pub(super) async fn get(&self, digest: &KeyDigest) -> Option<Vec<u8>> {
+        let open = self.link.open(1)?;
         let mut connection = open.connection.clone();
         let mut get = redis::cmd("GET");
-        get.arg(link.key(digest));
+        get.arg(self.names.key(digest));
         let asked = get.query_async::<Option<Vec<u8>>>(&mut connection);
-        let Ok(Ok(value)) = timeout(ANSWER_MAX, asked).await else {
-            link.counts.errors.fetch_add(1, Ordering::Relaxed);
-            link.failure(&open);
-            return None;
-        };
-        open.failures.store(0, Ordering::Relaxed);
-        let value = value?;
-        let (stamp, bytes) = value.split_at_checked(STAMP_BYTES)?;
-        let stamp = String::from_utf8(stamp.to_vec()).ok()?;
-        (!bytes.is_empty()).then(|| (stamp, bytes.to_vec()))
+        let told = timeout(ANSWER_MAX, asked).await;
+        let told = told.map(|told| told.or_else(no_bytes));
+        self.link.heed(&open, Work::Ask, told)?
     }
 
     /// Keeps a value, unless a later one is kept already.
     pub(super) fn put(&self, value: Value) {
         self.send(Write::Set(value));
+    }
+
+    /// Keeps nothing any more.
+    pub(super) fn delete(&self, digest: KeyDigest) {
+        self.send(Write::Delete(digest));
     }
 
     /// Tells the other replicas that a key has changed.
@@ -157,85 +142,49 @@ impl Shared {
     }
 }
 
-/// Digits of a stamp: two numbers of 20.
-pub(super) const STAMP_BYTES: usize = 40;
-
-impl Link {
-    /// No input of a user can steer it: it is made of digests alone.
-    fn key(&self, digest: &KeyDigest) -> String {
-        format!("{}{digest}", self.prefix)
+/// A list or the like is there: for whoever reads it, a value that cannot be opened.
+fn no_bytes(error: RedisError) -> RedisResult<Option<Vec<u8>>> {
+    if error.code() == Some("WRONGTYPE") {
+        return Ok(Some(Vec::new()));
     }
-
-    fn channel(&self) -> String {
-        format!("{}changed", self.prefix)
-    }
-
-    /// Gives the connection up if it keeps failing.
-    fn failure(&self, open: &Arc<Open>) {
-        if open.failures.fetch_add(1, Ordering::Relaxed) + 1 == FAILURES_MAX {
-            self.open.store(None);
-            self.failed.notify_one();
-        }
-    }
+    Err(error)
 }
 
-/// Keeps a connection open.
-async fn connect(link: Arc<Link>) {
-    let mut pause = PAUSE_MIN;
-    loop {
-        match link.target.connect().await {
-            Ok(connection) => {
-                tracing::info!("Redis is there");
-                pause = PAUSE_MIN;
-                let failures = AtomicU32::new(0);
-                link.open.store(Some(Arc::new(Open {
-                    connection,
-                    failures,
-                })));
-                link.failed.notified().await;
-                tracing::warn!("Redis does not answer and is left alone for a while");
+impl Write {
+    /// Adds its command.
+    fn command(self, names: &Names, pipeline: &mut Pipeline) {
+        match self {
+            Self::Set(value) => {
+                let millis = u64::try_from(value.keep_for.as_millis()).unwrap_or(u64::MAX);
+                let set = pipeline.cmd("EVAL").arg(SET).arg(1);
+                set.arg(names.key(&value.digest));
+                set.arg(value.stamp).arg(value.bytes).arg(millis);
             }
-            Err(error) => tracing::debug!(kind = ?error.kind(), "Redis cannot be reached"),
+            Self::Delete(digest) => {
+                pipeline.cmd("DEL").arg(names.key(&digest));
+            }
+            Self::Changed(digest) => {
+                let tell = pipeline.cmd("PUBLISH").arg(names.channel());
+                tell.arg(&digest.as_bytes()[..]);
+            }
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 
 /// Writes what is queued, many at once.
-async fn write(link: Arc<Link>, mut queue: mpsc::Receiver<Write>) {
+async fn write(link: Arc<Link>, names: Arc<Names>, mut queue: mpsc::Receiver<Write>) {
     let mut together = Vec::with_capacity(WRITES_TOGETHER);
     while queue.recv_many(&mut together, WRITES_TOGETHER).await > 0 {
-        let Some(open) = link.open.load_full() else {
-            let dropped = u64::try_from(together.len()).unwrap_or(0);
-            link.counts.skipped.fetch_add(dropped, Ordering::Relaxed);
+        let Some(open) = link.open(together.len()) else {
             together.clear();
             continue;
         };
         let mut pipeline = Pipeline::with_capacity(together.len());
         for write in together.drain(..) {
-            match write {
-                Write::Set(value) => {
-                    let millis = u64::try_from(value.keep_for.as_millis()).unwrap_or(u64::MAX);
-                    let set = pipeline
-                        .cmd("EVAL")
-                        .arg(SET)
-                        .arg(1)
-                        .arg(link.key(&value.digest));
-                    set.arg(value.stamp).arg(value.bytes).arg(millis).ignore();
-                }
-                Write::Changed(digest) => {
-                    let tell = pipeline.cmd("PUBLISH").arg(link.channel());
-                    tell.arg(&digest.as_bytes()[..]).ignore();
-                }
-            }
+            write.command(&names, &mut pipeline);
         }
-        let mut connection = open.connection.clone();
-        let written = pipeline.query_async::<()>(&mut connection);
-        if !matches!(timeout(WRITE_MAX, written).await, Ok(Ok(()))) {
-            link.counts.errors.fetch_add(1, Ordering::Relaxed);
-            link.failure(&open);
-        }
+        let written = open.connection.carry_out(&pipeline);
+        link.heed(&open, Work::Write, timeout(WRITE_MAX, written).await);
     }
 }
 
@@ -252,19 +201,21 @@ async fn hear(mut heard: PubSub, changes: &broadcast::Sender<KeyDigest>) {
 }
 
 /// Hears of what other replicas have changed.
-async fn listen(link: Arc<Link>, changes: broadcast::Sender<KeyDigest>) {
-    let mut pause = PAUSE_MIN;
-    loop {
+async fn listen(link: Arc<Link>, channel: String, changes: broadcast::Sender<KeyDigest>) {
+    let mut pause = Pause::default();
+    for attempt in 0.. {
         let heard = async {
-            let mut heard = link.target.listen().await?;
-            heard.subscribe(link.channel()).await?;
-            Ok::<_, redis::RedisError>(heard)
+            let mut heard = link.target.listen(attempt).await?;
+            heard.subscribe(&channel).await?;
+            Ok(heard)
         };
-        if let Ok(Ok(heard)) = timeout(WRITE_MAX, heard).await {
-            pause = PAUSE_MIN;
+        let mut since = None;
+        if let Some(heard) = link.opened(Work::Listen, heard).await {
+            since = Some(Instant::now());
+            link.counts.listening.store(true, Ordering::Relaxed);
             hear(heard, &changes).await;
+            link.counts.listening.store(false, Ordering::Relaxed);
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(PAUSE_MAX);
+        pause.after(since).await;
     }
 }

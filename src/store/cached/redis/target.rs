@@ -4,14 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use redis::aio::{MultiplexedConnection, PubSub};
+use futures::future::join_all;
+use redis::aio::{ConnectionLike, MultiplexedConnection, PubSub};
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use redis::io::tcp::TcpSettings;
-use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
+use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionInfo, IntoConnectionInfo, RedisError, RedisFuture,
-    RedisResult, TlsMode, Value,
+    AsyncConnectionConfig, Client, ConnectionInfo, IntoConnectionInfo, Pipeline, RedisError,
+    RedisFuture, RedisResult, TlsCertificates, TlsMode, Value,
 };
 
 /// How long one server may take to answer while a connection is opened.
@@ -23,6 +24,8 @@ pub struct Target {
     kind: Kind,
     nodes: Vec<ConnectionInfo>,
     tls: bool,
+    /// Who is trusted in place of the system's authorities.
+    authorities: Option<TlsCertificates>,
 }
 
 #[derive(Debug, Clone)]
@@ -87,7 +90,12 @@ impl FromStr for Target {
         if matches!(kind, Kind::Single) && nodes.len() > 1 {
             return Err(BadTarget("redis:// takes one server; see redis+cluster://"));
         }
-        Ok(Self { kind, nodes, tls })
+        Ok(Self {
+            kind,
+            nodes,
+            tls,
+            authorities: None,
+        })
     }
 }
 
@@ -98,7 +106,7 @@ pub(super) enum Connection {
     Cluster(ClusterConnection),
 }
 
-impl redis::aio::ConnectionLike for Connection {
+impl ConnectionLike for Connection {
     fn req_packed_command<'a>(&'a mut self, command: &'a redis::Cmd) -> RedisFuture<'a, Value> {
         match self {
             Self::Server(connection) => connection.req_packed_command(command),
@@ -108,7 +116,7 @@ impl redis::aio::ConnectionLike for Connection {
 
     fn req_packed_commands<'a>(
         &'a mut self,
-        pipeline: &'a redis::Pipeline,
+        pipeline: &'a Pipeline,
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
@@ -126,7 +134,59 @@ impl redis::aio::ConnectionLike for Connection {
     }
 }
 
+impl Connection {
+    /// Carries out every command, also after one that is refused.
+    ///
+    /// # Errors
+    ///
+    /// The first one that was refused or not answered.
+    pub(super) async fn carry_out(&self, commands: &Pipeline) -> RedisResult<()> {
+        let told = match self.clone() {
+            Self::Server(mut server) => {
+                let all = server.req_packed_commands(commands, 0, commands.len());
+                all.await?.into_iter().map(Ok).collect()
+            }
+            // They lie on several nodes, and a pipeline goes to one.
+            Self::Cluster(cluster) => {
+                let each = commands.cmd_iter().map(|command| {
+                    let mut cluster = cluster.clone();
+                    async move { cluster.req_packed_command(command).await }
+                });
+                join_all(each).await
+            }
+        };
+        told.into_iter()
+            .try_for_each(|told| told?.extract_error().map(drop))
+    }
+}
+
 impl Target {
+    /// Trusts these authorities, certificates in PEM, and no others.
+    ///
+    /// # Errors
+    ///
+    /// There is no certificate in it, one cannot be read, or TLS is not spoken at all.
+    pub fn trusting(mut self, authorities: Vec<u8>) -> Result<Self, BadTarget> {
+        if !self.tls {
+            return Err(BadTarget("is of use with TLS alone: rediss://"));
+        }
+        let begin = b"-----BEGIN CERTIFICATE-----";
+        if !authorities.windows(begin.len()).any(|part| part == begin) {
+            return Err(BadTarget("there is no certificate in PEM in it"));
+        }
+        let authorities = TlsCertificates {
+            client_tls: None,
+            root_cert: Some(authorities),
+        };
+        for node in &mut self.nodes {
+            let client = Client::build_with_tls(node.clone(), authorities.clone());
+            let client = client.map_err(|_bad| BadTarget("a certificate in it is damaged"))?;
+            *node = client.get_connection_info().clone();
+        }
+        self.authorities = Some(authorities);
+        Ok(self)
+    }
+
     /// Opens a connection and sees that somebody answers on it.
     pub(super) async fn connect(&self) -> RedisResult<Connection> {
         let mut connection = match self.kind {
@@ -134,17 +194,19 @@ impl Target {
                 let config = AsyncConnectionConfig::new()
                     .set_connection_timeout(Some(CONNECT_MAX))
                     .set_response_timeout(Some(CONNECT_MAX));
-                let client = self.server().await?;
+                let client = self.server(0).await?;
                 let opened = client.get_multiplexed_async_connection_with_config(&config);
                 Connection::Server(opened.await?)
             }
             Kind::Cluster => {
-                let client = ClusterClient::builder(self.nodes.clone())
+                let mut client = ClusterClient::builder(self.nodes.clone())
                     .retries(1)
                     .connection_timeout(CONNECT_MAX)
-                    .response_timeout(CONNECT_MAX)
-                    .build()?;
-                Connection::Cluster(client.get_async_connection().await?)
+                    .response_timeout(CONNECT_MAX);
+                if let Some(authorities) = &self.authorities {
+                    client = client.certs(authorities.clone());
+                }
+                Connection::Cluster(client.build()?.get_async_connection().await?)
             }
         };
         redis::cmd("PING")
@@ -153,28 +215,44 @@ impl Target {
         Ok(connection)
     }
 
-    /// A connection of its own for what is published. In a Cluster any node passes it on.
-    pub(super) async fn listen(&self) -> RedisResult<PubSub> {
-        self.server().await?.get_async_pubsub().await
+    /// A connection of its own for what is published. In a Cluster any node passes it on: each attempt
+    /// takes another one.
+    pub(super) async fn listen(&self, attempt: usize) -> RedisResult<PubSub> {
+        self.server(attempt).await?.get_async_pubsub().await
     }
 
-    /// The server itself, or the one that the Sentinels name now.
-    async fn server(&self) -> RedisResult<Client> {
-        let Kind::Sentinel { master } = &self.kind else {
-            let node = self.nodes.first().ok_or_else(none)?;
-            return Client::open(node.clone());
-        };
-        let first = self.nodes.first().ok_or_else(none)?;
-        let mut behind = SentinelNodeConnectionInfo::default()
-            .set_redis_connection_info(first.redis_settings().clone())
-            .set_tcp_settings(TcpSettings::default().set_nodelay(true));
-        if self.tls {
-            behind = behind.set_tls_mode(TlsMode::Secure);
+    /// The server itself, the one that the Sentinels name now, or one of the nodes.
+    async fn server(&self, attempt: usize) -> RedisResult<Client> {
+        if let Kind::Sentinel { master } = &self.kind {
+            return self.sentinels(master)?.async_get_client().await;
         }
-        let sentinels = self.nodes.iter().map(|node| node.addr().clone()).collect();
-        let mut client =
-            SentinelClient::build(sentinels, master, Some(behind), SentinelServerType::Master)?;
-        client.async_get_client().await
+        let mut nodes = self.nodes.iter().cycle();
+        let node = nodes.nth(attempt % self.nodes.len().max(1));
+        Client::open(node.ok_or_else(none)?.clone())
+    }
+
+    /// The Sentinels are asked without a password; the URL's is for the server that they name.
+    fn sentinels(&self, master: &str) -> RedisResult<SentinelClient> {
+        let behind = self.nodes.first().ok_or_else(none)?.redis_settings();
+        let no_delay = TcpSettings::default().set_nodelay(true);
+        let sentinels = self.nodes.iter().map(|node| node.addr().clone());
+        let mut client = SentinelClientBuilder::new(sentinels, master, SentinelServerType::Master)?
+            .set_client_to_redis_db(behind.db())
+            .set_client_to_redis_tcp_settings(no_delay.clone())
+            .set_client_to_sentinel_tcp_settings(no_delay);
+        if let Some(user) = behind.username() {
+            client = client.set_client_to_redis_username(user);
+        }
+        if let Some(password) = behind.password() {
+            client = client.set_client_to_redis_password(password);
+        }
+        if self.tls {
+            client = client.set_client_to_redis_tls_mode(TlsMode::Secure);
+        }
+        if let Some(authorities) = &self.authorities {
+            client = client.set_client_to_redis_certificates(authorities.clone());
+        }
+        client.build()
     }
 }
 
