@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
 use self::store::Opened;
-use crate::config::sections::Cache;
+use crate::config::sections::{self, Cache};
 use crate::config::{Config, Flags, Problems};
 use crate::domain::limits;
 use crate::port::clock::Clock;
@@ -26,6 +26,7 @@ use crate::transport::grpc::routes::RouteOptions;
 use crate::transport::layer::auth::{Credential, Credentials};
 use crate::transport::layer::deadline::DeadlineOptions;
 use crate::transport::server::{Listeners, Server, ServerOptions};
+use crate::transport::tls::{Tls, TlsFiles};
 
 /// How long the store may take to close once nothing is under way.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
@@ -84,6 +85,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     if args.print_config {
         return print(&config.shown()?);
     }
+    let tls = tls(&config.tls).await?;
     logs::start(config.log.format, &config.log.filter);
     // Told to end from here on, also while the store is being opened.
     let mut told = Told::new()?;
@@ -97,7 +99,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
         cached = cached.sharing(redis);
     }
     let (counts, changes) = (cached.counts(), cached.changes());
-    let mut server = Server::start(Arc::new(cached), listeners, options(&config)?).await?;
+    let mut server = Server::start(Arc::new(cached), listeners, options(&config, tls)?).await?;
     server.metrics().watch_cache(move || counts.all());
     server.heed(changes);
     announce(&config, &server);
@@ -118,6 +120,19 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
 fn redis(cache: &Cache) -> Result<Option<Target>, Problems> {
     let named = cache.redis_url.secret().map(str::parse).transpose();
     named.map_err(|bad| Problems(vec![format!("cache.redis_url: {bad}")]))
+}
+
+/// The certificate that the configuration names, if any.
+async fn tls(named: &sections::Tls) -> Result<Option<Tls>, Problems> {
+    if !named.is_on() {
+        return Ok(None);
+    }
+    let files = TlsFiles {
+        cert: named.cert_file.clone(),
+        key: named.key_file.clone(),
+    };
+    let tls = Tls::read(files).await;
+    tls.map(Some).map_err(|bad| Problems(vec![bad.to_string()]))
 }
 
 /// The signals that end a server.
@@ -142,7 +157,7 @@ impl Told {
     }
 }
 
-fn options(config: &Config) -> anyhow::Result<ServerOptions> {
+fn options(config: &Config, tls: Option<Tls>) -> anyhow::Result<ServerOptions> {
     let credentials: Result<Vec<_>, _> = config
         .credentials
         .iter()
@@ -181,6 +196,7 @@ fn options(config: &Config) -> anyhow::Result<ServerOptions> {
             keepalive_every: config.connections.keepalive_every.0,
             keepalive_timeout: config.connections.keepalive_timeout.0,
         },
+        tls,
         drain_delay: config.drain.delay.0,
         drain_timeout: config.drain.timeout.0,
     })
@@ -189,12 +205,18 @@ fn options(config: &Config) -> anyhow::Result<ServerOptions> {
 fn announce(config: &Config, server: &Server) {
     let (grpc, http) = (server.grpc_address(), server.http_address());
     let store = config.database.url.to_string();
-    tracing::info!(%grpc, %http, store, "serving");
+    let tls = config.tls.is_on();
+    tracing::info!(%grpc, %http, tls, store, "serving");
     if std::io::stderr().is_terminal() {
+        let (scheme, endpoint) = if tls {
+            ("https", format!(" --endpoint https://HOST:{}", grpc.port()))
+        } else {
+            ("http", String::new())
+        };
         let text = format!(
-            "\n  gRPC   {grpc}\n  HTTP   http://{http}\n  store  {store}\n\n\
+            "\n  gRPC   {grpc}\n  HTTP   {scheme}://{http}\n  store  {store}\n\n\
              Try in another terminal:\n  \
-             oncegate reserve order-1 --operation order.place\n\n"
+             oncegate reserve order-1 --operation order.place{endpoint}\n\n"
         );
         // Whoever closed the terminal does not read it.
         drop(std::io::Write::write_all(

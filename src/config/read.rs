@@ -14,11 +14,13 @@ use super::sections::Config;
 pub const DEFAULTS: &str = include_str!("oncegate.default.toml");
 
 /// The environment variable of each key.
-pub const VARIABLES: [(&str, &str); 27] = [
+pub const VARIABLES: [(&str, &str); 29] = [
     ("ONCEGATE_DATABASE_URL", "database.url"),
     ("ONCEGATE_LISTEN", "listen.grpc"),
     ("ONCEGATE_HTTP_LISTEN", "listen.http"),
     ("ONCEGATE_REFLECTION", "listen.reflection"),
+    ("ONCEGATE_TLS_CERT_FILE", "tls.cert_file"),
+    ("ONCEGATE_TLS_KEY_FILE", "tls.key_file"),
     ("ONCEGATE_NAMESPACES_AUTO_CREATE", "namespaces.auto_create"),
     ("ONCEGATE_INSECURE", "auth.insecure"),
     ("ONCEGATE_CREDENTIALS_FILE", "auth.credentials_file"),

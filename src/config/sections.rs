@@ -20,6 +20,7 @@ pub struct Config {
     pub database: Database,
     pub cache: Cache,
     pub listen: Listen,
+    pub tls: Tls,
     pub namespaces: Namespaces,
     pub auth: Auth,
     pub log: Log,
@@ -43,6 +44,7 @@ macro_rules! section {
 section! { Database { url: DatabaseUrl, connections: u32 } }
 section! { Cache { bytes_max: u64, redis_url: RedisUrl } }
 section! { Listen { grpc: SocketAddr, http: SocketAddr, reflection: bool } }
+section! { Tls { cert_file: PathBuf, key_file: PathBuf } }
 section! { Namespaces { auto_create: AutoCreate } }
 section! { Auth { insecure: bool, credentials_file: PathBuf } }
 section! { Log { filter: String, format: LogFormat } }
@@ -101,6 +103,13 @@ impl From<AutoCreate> for Switch {
             AutoCreate::Yes => Self::Bool(true),
             AutoCreate::No => Self::Bool(false),
         }
+    }
+}
+
+impl Tls {
+    /// Whether a certificate is named.
+    pub fn is_on(&self) -> bool {
+        !self.cert_file.as_os_str().is_empty()
     }
 }
 
@@ -164,8 +173,18 @@ impl Config {
         if !(1..=10_000).contains(&self.sweep.batch) {
             problems.push("sweep.batch: must be 1 to 10000".to_owned());
         }
+        problems.extend(self.half_a_pair());
         problems.extend(self.open_doors());
         problems
+    }
+
+    /// A certificate is of no use without its key, nor the key without it.
+    fn half_a_pair(&self) -> Option<String> {
+        match (self.tls.is_on(), !self.tls.key_file.as_os_str().is_empty()) {
+            (false, true) => Some("tls.cert_file: is missing beside tls.key_file".to_owned()),
+            (true, false) => Some("tls.key_file: is missing beside tls.cert_file".to_owned()),
+            (true, true) | (false, false) => None,
+        }
     }
 
     /// Without credentials everybody may do everything: then nobody from outside may come in.

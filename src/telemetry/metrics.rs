@@ -31,6 +31,7 @@ pub struct Metrics {
     rpc_seconds: Histogram<f64>,
     swept: Counter<u64>,
     sweep_seconds: Gauge<f64>,
+    certificates_changed: Counter<u64>,
     waiting: Gauge<u64>,
     ready: Gauge<u64>,
 }
@@ -81,6 +82,10 @@ impl Metrics {
                 .with_unit("s")
                 .with_description("How long the last sweep that came to its end took")
                 .build(),
+            certificates_changed: counter(
+                "oncegate_certificate_changes",
+                "Changes of the files of the server's certificate, by whether they could be used",
+            ),
             waiting: meter
                 .u64_gauge("oncegate_waiting_calls")
                 .with_description("Calls that wait for a running holder")
@@ -151,6 +156,12 @@ impl Metrics {
     pub fn sweep_took(&self, started: Instant) {
         self.sweep_seconds
             .record(started.elapsed().as_secs_f64(), &[]);
+    }
+
+    /// Counts a change of the server's certificate: `used` or `refused`.
+    pub fn certificate_changed(&self, result: &'static str) {
+        let label = KeyValue::new("result", result);
+        self.certificates_changed.add(1, &[label]);
     }
 
     /// Shows how many calls wait.

@@ -10,6 +10,7 @@
     reason = "a test that fails panics, and whatever it did not expect is a failure"
 )]
 
+pub mod certificates;
 pub mod chaos_proxy;
 pub mod conformance;
 pub mod databases;

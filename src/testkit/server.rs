@@ -61,6 +61,7 @@ pub fn options() -> ServerOptions {
             keepalive_every: minute,
             keepalive_timeout: minute,
         },
+        tls: None,
         drain_delay: Duration::ZERO,
         drain_timeout: Duration::from_secs(10),
     }

@@ -6,6 +6,7 @@
 //! answers a call's timeout with the wrong code before any layer sees it.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -18,13 +19,11 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::opening;
+use super::tls::Tls;
+
 /// How long accepting pauses after it failed, e.g. for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// What a client of HTTP/2 says first.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// How long to wait for the rest of it.
-const PEEK_PAUSE: Duration = Duration::from_millis(20);
 
 /// What holds for each connection.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +36,8 @@ pub struct ConnectionOptions {
     pub age_max: Duration,
     /// How long its calls may take after that.
     pub age_grace: Duration,
-    /// How long a connection may be silent before its first byte, and a header take.
+    /// How long a connection may take to its first bytes, a TLS handshake included, and a header of
+    /// HTTP/1.
     pub header_timeout: Duration,
     /// How often a silent HTTP/2 client is pinged.
     pub keepalive_every: Duration,
@@ -45,15 +45,17 @@ pub struct ConnectionOptions {
     pub keepalive_timeout: Duration,
 }
 
-/// Serves `router` on `listener` until `drain` is cancelled; then lets the calls under way finish.
+/// Serves `router` on `listener`, with TLS if there is a certificate, until `drain` is cancelled;
+/// then lets the calls under way finish.
 /// Dropping it ends all connections at once.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     options: ConnectionOptions,
+    tls: Option<Arc<Tls>>,
     drain: CancellationToken,
 ) {
-    let places = std::sync::Arc::new(Semaphore::new(options.connections_max));
+    let places = Arc::new(Semaphore::new(options.connections_max));
     let connections = TaskTracker::new();
     let ended = CancellationToken::new();
     let _end_all = ended.clone().drop_guard();
@@ -74,7 +76,7 @@ pub async fn serve(
                 continue;
             }
         };
-        let served = connection(stream, router.clone(), options, drain.clone());
+        let served = connection(stream, router.clone(), options, tls.clone(), drain.clone());
         let ended = ended.clone();
         connections.spawn(async move {
             ended.run_until_cancelled(served).await;
@@ -91,21 +93,29 @@ async fn connection(
     stream: TcpStream,
     router: Router,
     options: ConnectionOptions,
+    tls: Option<Arc<Tls>>,
     drain: CancellationToken,
 ) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection ended before it was served");
-        return;
-    }
-    let begun = timeout(options.header_timeout, has_begun(&stream));
-    let spoke = tokio::select! {
-        () = drain.cancelled() => false,
-        begun = begun => begun.unwrap_or(false),
+    let opened = timeout(
+        options.header_timeout,
+        opening::open(stream, tls.as_deref()),
+    );
+    let opened = tokio::select! {
+        () = drain.cancelled() => return,
+        opened = opened => opened,
     };
-    if !spoke {
-        return;
-    }
-    let builder = http(options);
+    let stream = match opened {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "a connection ended before it was served");
+            return;
+        }
+        Err(_elapsed) => {
+            tracing::debug!("a connection took too long to begin");
+            return;
+        }
+    };
+    let builder = protocols(options);
     let mut served =
         pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
     let aged = sleep(jittered(options.age_max));
@@ -129,22 +139,7 @@ async fn connection(
     }
 }
 
-/// Waits until a client has said which protocol it speaks: up to there, the timeouts of neither
-/// watch it. `readable` would not do: the runtime takes a new connection for readable untried.
-async fn has_begun(stream: &TcpStream) -> bool {
-    let mut said = [0; PREFACE.len()];
-    loop {
-        match stream.peek(&mut said).await {
-            Ok(0) | Err(_) => return false,
-            Ok(length) if length < PREFACE.len() && PREFACE.starts_with(&said[..length]) => {
-                sleep(PEEK_PAUSE).await;
-            }
-            Ok(_) => return true,
-        }
-    }
-}
-
-fn http(options: ConnectionOptions) -> Builder<TokioExecutor> {
+fn protocols(options: ConnectionOptions) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()

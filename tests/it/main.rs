@@ -32,4 +32,5 @@ mod rpc;
 mod serve;
 mod sqlite;
 mod switchover;
+mod tls;
 mod waiters;
