@@ -184,6 +184,7 @@ fn options(config: &Config, tls: Option<Tls>) -> anyhow::Result<ServerOptions> {
                 default: config.deadline.default.0,
                 max: config.deadline.max.0,
             },
+            calls_max: config.limits.calls_max,
             reflection: config.listen.reflection,
             message_bytes_max: limits::MESSAGE_BYTES_MAX,
         },

@@ -14,7 +14,7 @@ use super::sections::Config;
 pub const DEFAULTS: &str = include_str!("oncegate.default.toml");
 
 /// The environment variable of each key.
-pub const VARIABLES: [(&str, &str); 29] = [
+pub const VARIABLES: [(&str, &str); 30] = [
     ("ONCEGATE_DATABASE_URL", "database.url"),
     ("ONCEGATE_LISTEN", "listen.grpc"),
     ("ONCEGATE_HTTP_LISTEN", "listen.http"),
@@ -31,6 +31,7 @@ pub const VARIABLES: [(&str, &str); 29] = [
     ("ONCEGATE_DATABASE_CONNECTIONS", "database.connections"),
     ("ONCEGATE_CACHE_BYTES_MAX", "cache.bytes_max"),
     ("ONCEGATE_REDIS_URL", "cache.redis_url"),
+    ("ONCEGATE_CALLS_MAX", "limits.calls_max"),
     ("ONCEGATE_WAITERS_MAX", "limits.waiters_max"),
     ("ONCEGATE_CONNECTIONS_MAX", "limits.connections_max"),
     ("ONCEGATE_STREAMS_MAX", "limits.streams_max"),

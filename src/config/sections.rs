@@ -49,7 +49,7 @@ section! { Namespaces { auto_create: AutoCreate } }
 section! { Auth { insecure: bool, credentials_file: PathBuf } }
 section! { Log { filter: String, format: LogFormat } }
 section! { Deadline { default: Span, max: Span } }
-section! { Limits { waiters_max: usize, connections_max: usize, streams_max: u32 } }
+section! { Limits { calls_max: usize, waiters_max: usize, connections_max: usize, streams_max: u32 } }
 section! { Connections {
     age_max: Span,
     age_grace: Span,
@@ -157,13 +157,16 @@ impl Config {
             problems.push("deadline.default: must be at most deadline.max".to_owned());
         }
         for (key, none) in [
+            ("limits.calls_max", self.limits.calls_max == 0),
             ("limits.waiters_max", self.limits.waiters_max == 0),
             ("limits.connections_max", self.limits.connections_max == 0),
-            ("limits.streams_max", self.limits.streams_max == 0),
         ] {
             if none {
                 problems.push(format!("{key}: must be 1 or more"));
             }
+        }
+        if self.limits.streams_max < 2 {
+            problems.push("limits.streams_max: must be 2 or more".to_owned());
         }
         let unreadable = logs::problem(&self.log.filter);
         problems.extend(unreadable.map(|problem| format!("log.filter: {problem}")));

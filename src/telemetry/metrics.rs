@@ -29,6 +29,7 @@ pub struct Metrics {
     not_compared: Counter<u64>,
     divergences: Counter<u64>,
     rpc_seconds: Histogram<f64>,
+    shed: Counter<u64>,
     swept: Counter<u64>,
     sweep_seconds: Gauge<f64>,
     certificates_changed: Counter<u64>,
@@ -73,6 +74,10 @@ impl Metrics {
                 .with_description("Time from a call's arrival to its answer, by method and code")
                 .with_boundaries(LATENCY_SECONDS.to_vec())
                 .build(),
+            shed: counter(
+                "oncegate_shed_calls",
+                "Calls refused because too many were at work, by method",
+            ),
             swept: counter(
                 "oncegate_swept",
                 "Records that the sweeper buried or deleted",
@@ -143,6 +148,11 @@ impl Metrics {
     pub fn rpc(&self, method: Arc<str>, code: &'static str, took: Duration) {
         let labels = [KeyValue::new("method", method), KeyValue::new("code", code)];
         self.rpc_seconds.record(took.as_secs_f64(), &labels);
+    }
+
+    /// Counts a call that was refused because too many were at work.
+    pub fn shed(&self, method: Arc<str>) {
+        self.shed.add(1, &[KeyValue::new("method", method)]);
     }
 
     /// Counts what a sweep did.

@@ -49,6 +49,7 @@ pub fn options() -> ServerOptions {
                 default: minute,
                 max: minute * 6,
             },
+            calls_max: 10_000,
             reflection: true,
             message_bytes_max: limits::MESSAGE_BYTES_MAX,
         },

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use http::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -18,9 +19,11 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
 
 use super::opening;
 use super::tls::Tls;
+use crate::service::wait::WaitingRoom;
 
 /// How long accepting pauses after it failed, e.g. for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -30,7 +33,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct ConnectionOptions {
     /// Connections at once; further ones wait to be accepted.
     pub connections_max: usize,
-    /// Calls at once on one connection.
+    /// Calls at once on one connection, of which half may wait for a running holder.
     pub streams_max: u32,
     /// From when on a connection takes no new calls, give or take a tenth.
     pub age_max: Duration,
@@ -115,6 +118,12 @@ async fn connection(
             return;
         }
     };
+    // Half of the calls may wait: a Complete that ends their wait must find a place beside them.
+    let room = WaitingRoom::new(options.streams_max / 2);
+    let router = router.map_request(move |mut request: Request<_>| {
+        request.extensions_mut().insert(room.clone());
+        request
+    });
     let builder = protocols(options);
     let mut served =
         pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
