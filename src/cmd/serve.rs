@@ -209,16 +209,7 @@ fn announce(config: &Config, server: &Server) {
     let tls = config.tls.is_on();
     tracing::info!(%grpc, %http, tls, store, "serving");
     if std::io::stderr().is_terminal() {
-        let (scheme, endpoint) = if tls {
-            ("https", format!(" --endpoint https://HOST:{}", grpc.port()))
-        } else {
-            ("http", String::new())
-        };
-        let text = format!(
-            "\n  gRPC   {grpc}\n  HTTP   {scheme}://{http}\n  store  {store}\n\n\
-             Try in another terminal:\n  \
-             oncegate reserve order-1 --operation order.place{endpoint}\n\n"
-        );
+        let text = welcome(grpc, http, tls, &store);
         // Whoever closed the terminal does not read it.
         drop(std::io::Write::write_all(
             &mut std::io::stderr(),
@@ -227,7 +218,42 @@ fn announce(config: &Config, server: &Server) {
     }
 }
 
+/// Where it is, and what to try. Which name the certificate is for, its reader knows.
+fn welcome(grpc: SocketAddr, http: SocketAddr, tls: bool, store: &str) -> String {
+    let (scheme, endpoint) = if tls {
+        ("https", format!(" --endpoint https://HOST:{}", grpc.port()))
+    } else {
+        ("http", String::new())
+    };
+    format!(
+        "\n  gRPC   {grpc}\n  HTTP   {scheme}://{http}\n  store  {store}\n\n\
+         Try in another terminal:\n  \
+         oncegate reserve order-1 --operation order.place{endpoint}\n\n"
+    )
+}
+
 fn print(text: &str) -> anyhow::Result<()> {
     std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes())?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_to_try_names_an_endpoint_only_where_the_default_would_not_do() {
+        let at = SocketAddr::from(([127, 0, 0, 1], 7011));
+        for (tls, http, tried) in [
+            (false, "  http://127.0.0.1:7011\n", "order.place\n"),
+            (
+                true,
+                "  https://127.0.0.1:7011\n",
+                "order.place --endpoint https://HOST:7011\n",
+            ),
+        ] {
+            let text = welcome(at, at, tls, "memory://");
+            assert!(text.contains(http) && text.contains(tried), "{text}");
+        }
+    }
 }

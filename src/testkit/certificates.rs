@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
@@ -60,16 +59,15 @@ impl Authority {
         }
     }
 
-    /// Connects to whom this authority knows, over HTTP/1.1.
-    pub fn connector(&self) -> TlsConnector {
+    /// A client that trusts this authority alone and asks for no protocol.
+    pub fn client(&self) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(self.0.der().clone()).expect("an authority");
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("ring knows them")
             .with_root_certificates(roots)
-            .with_no_client_auth();
-        Arc::new(config).into()
+            .with_no_client_auth()
     }
 }
 

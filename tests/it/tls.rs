@@ -22,6 +22,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
@@ -112,7 +113,8 @@ impl Stage {
 async fn secure(authority: &Authority, address: SocketAddr) -> io::Result<TlsStream<TcpStream>> {
     let host = ServerName::from(Ipv4Addr::LOCALHOST);
     let stream = TcpStream::connect(address).await?;
-    authority.connector().connect(host, stream).await
+    let connector = TlsConnector::from(Arc::new(authority.client()));
+    connector.connect(host, stream).await
 }
 
 /// The certificate that a connection was shown.
@@ -157,6 +159,28 @@ async fn both_ports_are_served_over_tls_and_close_who_speaks_none() {
         assert!(!heard.starts_with(b"HTTP"), "{heard:?}");
     }
     assert!(stage.page("/readyz").await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn both_ports_speak_http_2_where_a_client_can_and_http_1_where_it_cannot() {
+    let stage = Stage::new().await;
+    for address in stage.ports() {
+        for (offered, want) in [
+            (&["http/1.1", "h2"][..], Some("h2")),
+            (&["http/1.1"], Some("http/1.1")),
+            (&[], None),
+        ] {
+            let mut client = stage.authority.client();
+            let offered = offered.iter().map(|name| name.as_bytes().to_vec());
+            client.alpn_protocols = offered.collect();
+            let stream = TcpStream::connect(address).await.expect("up");
+            let connector = TlsConnector::from(Arc::new(client));
+            let host = ServerName::from(Ipv4Addr::LOCALHOST);
+            let stream = connector.connect(host, stream).await.expect("a handshake");
+            let spoken = stream.get_ref().1.alpn_protocol();
+            assert_eq!(spoken, want.map(str::as_bytes), "{address}");
+        }
+    }
 }
 
 #[tokio::test]
