@@ -80,8 +80,9 @@ impl Tls {
         TlsAcceptor::from(self.shown.load_full())
     }
 
-    /// Follows changes of the files, also where a link in front of both is what changes.
-    pub(super) async fn follow(&self, metrics: &Metrics) {
+    /// Follows changes of the files, also where a link in front of both is what changes, until it is
+    /// dropped; a server runs it once.
+    pub async fn follow(&self, metrics: &Metrics) {
         let mut judged = Ok(self.first.clone());
         let mut before = judged.clone();
         loop {

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use oncegate::port::clock::Clock;
 use oncegate::store::memory::MemoryStore;
+use oncegate::telemetry::metrics::Metrics;
 use oncegate::testkit::certificates::{Authority, Signed};
 use oncegate::testkit::process::{Ended, Server, bare, ended};
 use oncegate::testkit::server::{TestServer, options};
@@ -280,6 +281,36 @@ async fn a_changed_pair_that_cannot_be_used_is_counted_and_the_one_before_stays(
     }
     other.write(folder);
     stage.until_shown(&other).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pair_of_which_half_is_written_is_left_alone_until_it_is_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = Authority::new("harbour");
+    let (before, after) = (authority.sign(HOST), authority.sign(HOST));
+    let files = before.write(folder.path());
+    let tls = Tls::read(files.clone()).await.expect("a pair");
+    let metrics = Arc::new(Metrics::new().expect("usable names"));
+    let counted = Arc::clone(&metrics);
+    let following = tokio::spawn(async move { tls.follow(&counted).await });
+    let changes = || {
+        let text = metrics.text().expect("a text");
+        let of_result = |result| {
+            let line = format!("oncegate_certificate_changes_total{{result=\"{result}\"}} 1\n");
+            text.contains(&line)
+        };
+        (of_result("used"), of_result("refused"))
+    };
+    // Between two looks.
+    sleep(Duration::from_millis(2_500)).await;
+    fs::write(&files.cert, &after.cert).expect("written");
+    sleep(Duration::from_secs(1)).await;
+    fs::write(&files.key, &after.key).expect("written");
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(changes(), (false, false), "it may still change");
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(changes(), (true, false));
+    following.abort();
 }
 
 #[tokio::test]
