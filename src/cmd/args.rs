@@ -31,7 +31,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, env = "ONCEGATE_TOKEN_FILE", value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// File with the certificate authority of an https endpoint, beside those of the system.
+    /// File with the certificate authority of an https endpoint, in place of those of the system.
     #[arg(long, env = "ONCEGATE_CA_FILE", value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
 

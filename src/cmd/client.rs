@@ -1,7 +1,10 @@
 //! The connection to a server, and the credential that goes with every call.
 
+use std::path::Path;
 use std::time::Duration;
 
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
@@ -11,6 +14,7 @@ use tonic::{Request, Status};
 use super::args::ServerArgs;
 use super::exit::Exit;
 use super::failure::Failure;
+use super::unreached::unreached;
 use crate::domain::limits;
 use crate::proto::v1::admin_service_client::AdminServiceClient;
 use crate::proto::v1::gate_service_client::GateServiceClient;
@@ -49,12 +53,8 @@ impl Client {
     pub(crate) async fn connect(args: &ServerArgs) -> Result<Self, Failure> {
         let bearer = Bearer::read(args)?;
         let endpoint = endpoint(args)?;
-        let channel = endpoint.connect().await.map_err(|error| {
-            let cause = root_cause(&error);
-            let message = format!("no server answers at {}: {cause}", args.endpoint);
-            Failure::new(Exit::Unavailable, message)
-                .hint("start one with `oncegate serve`, or name yours with --endpoint")
-        })?;
+        let channel = endpoint.connect().await;
+        let channel = channel.map_err(|error| unreached(&args.endpoint, &error))?;
         Ok(Self {
             channel,
             bearer,
@@ -141,19 +141,26 @@ fn endpoint(args: &ServerArgs) -> Result<Endpoint, Failure> {
     if !url.starts_with("https://") {
         return Err(bad("write http://HOST:PORT or https://HOST:PORT".to_owned()));
     }
-    let mut tls = ClientTlsConfig::new().with_enabled_roots();
-    if let Some(path) = &args.ca_file {
-        let pem = std::fs::read(path)
-            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-        tls = tls.ca_certificate(Certificate::from_pem(pem));
-    }
+    let tls = match &args.ca_file {
+        None => ClientTlsConfig::new().with_enabled_roots(),
+        Some(path) => ClientTlsConfig::new().ca_certificate(authority(path)?),
+    };
     endpoint
         .tls_config(tls)
         .map_err(|error| bad(root_cause(&error)))
 }
 
+/// Whoever is told nothing but this trusts nobody: a file without a certificate is a mistake.
+fn authority(path: &Path) -> Result<Certificate, Failure> {
+    let bad = |problem: String| Failure::usage(format!("{}: {problem}", path.display()));
+    let pem = std::fs::read(path).map_err(|error| bad(error.to_string()))?;
+    let first = CertificateDer::from_pem_slice(&pem);
+    first.map_err(|_not_pem| bad("holds no certificate in PEM".to_owned()))?;
+    Ok(Certificate::from_pem(pem))
+}
+
 /// The innermost cause: the outer ones say only that there is one.
-fn root_cause(error: &dyn std::error::Error) -> String {
+pub(super) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
         cause = inner;

@@ -23,6 +23,7 @@ mod run;
 pub mod serve;
 mod table;
 mod text;
+mod unreached;
 mod verdict;
 
 use std::process::ExitCode;

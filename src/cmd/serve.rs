@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
 use self::store::Opened;
-use crate::config::sections::Cache;
+use crate::config::sections::{self, Cache};
 use crate::config::{Config, Flags, Problems};
 use crate::domain::limits;
 use crate::port::clock::Clock;
@@ -27,6 +27,7 @@ use crate::transport::grpc::routes::RouteOptions;
 use crate::transport::layer::auth::{Credential, Credentials};
 use crate::transport::layer::deadline::DeadlineOptions;
 use crate::transport::server::{Listeners, Server, ServerOptions};
+use crate::transport::tls::{Tls, TlsFiles};
 
 /// How long the store may take to close once nothing is under way.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
@@ -85,6 +86,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     if args.print_config {
         return print(&config.shown()?);
     }
+    let tls = tls(&config.tls).await?;
     logs::start(config.log.format, &config.log.filter);
     // Told to end from here on, also while the store is being opened.
     let mut told = Told::new()?;
@@ -99,7 +101,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
         cached = cached.sharing(redis);
     }
     let (counts, changes) = (cached.counts(), cached.changes());
-    let mut server = Server::start(Arc::new(cached), listeners, options(&config)?).await?;
+    let mut server = Server::start(Arc::new(cached), listeners, options(&config, tls)?).await?;
     if has_redis {
         let counts = Arc::clone(&counts);
         server.metrics().watch_redis(move || counts.redis_is_up());
@@ -142,6 +144,19 @@ fn redis(cache: &Cache) -> Result<Option<Target>, Problems> {
         .map_err(|bad| of_file(&bad))
 }
 
+/// The certificate that the configuration names, if any.
+async fn tls(named: &sections::Tls) -> Result<Option<Tls>, Problems> {
+    if !named.is_on() {
+        return Ok(None);
+    }
+    let files = TlsFiles {
+        cert: named.cert_file.clone(),
+        key: named.key_file.clone(),
+    };
+    let tls = Tls::read(files).await;
+    tls.map(Some).map_err(|bad| Problems(vec![bad.to_string()]))
+}
+
 /// The signals that end a server.
 struct Told {
     terminate: Signal,
@@ -164,7 +179,7 @@ impl Told {
     }
 }
 
-fn options(config: &Config) -> anyhow::Result<ServerOptions> {
+fn options(config: &Config, tls: Option<Tls>) -> anyhow::Result<ServerOptions> {
     let credentials: Result<Vec<_>, _> = config
         .credentials
         .iter()
@@ -191,6 +206,7 @@ fn options(config: &Config) -> anyhow::Result<ServerOptions> {
                 default: config.deadline.default.0,
                 max: config.deadline.max.0,
             },
+            calls_max: config.limits.calls_max,
             reflection: config.listen.reflection,
             message_bytes_max: limits::MESSAGE_BYTES_MAX,
         },
@@ -203,6 +219,7 @@ fn options(config: &Config) -> anyhow::Result<ServerOptions> {
             keepalive_every: config.connections.keepalive_every.0,
             keepalive_timeout: config.connections.keepalive_timeout.0,
         },
+        tls,
         drain_delay: config.drain.delay.0,
         drain_timeout: config.drain.timeout.0,
     })
@@ -211,13 +228,10 @@ fn options(config: &Config) -> anyhow::Result<ServerOptions> {
 fn announce(config: &Config, server: &Server) {
     let (grpc, http) = (server.grpc_address(), server.http_address());
     let store = config.database.url.to_string();
-    tracing::info!(%grpc, %http, store, "serving");
+    let tls = config.tls.is_on();
+    tracing::info!(%grpc, %http, tls, store, "serving");
     if std::io::stderr().is_terminal() {
-        let text = format!(
-            "\n  gRPC   {grpc}\n  HTTP   http://{http}\n  store  {store}\n\n\
-             Try in another terminal:\n  \
-             oncegate reserve order-1 --operation order.place\n\n"
-        );
+        let text = welcome(grpc, http, tls, &store);
         // Whoever closed the terminal does not read it.
         drop(std::io::Write::write_all(
             &mut std::io::stderr(),
@@ -226,7 +240,42 @@ fn announce(config: &Config, server: &Server) {
     }
 }
 
+/// Where it is, and what to try. Which name the certificate is for, its reader knows.
+fn welcome(grpc: SocketAddr, http: SocketAddr, tls: bool, store: &str) -> String {
+    let (scheme, endpoint) = if tls {
+        ("https", format!(" --endpoint https://HOST:{}", grpc.port()))
+    } else {
+        ("http", String::new())
+    };
+    format!(
+        "\n  gRPC   {grpc}\n  HTTP   {scheme}://{http}\n  store  {store}\n\n\
+         Try in another terminal:\n  \
+         oncegate reserve order-1 --operation order.place{endpoint}\n\n"
+    )
+}
+
 fn print(text: &str) -> anyhow::Result<()> {
     std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes())?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_to_try_names_an_endpoint_only_where_the_default_would_not_do() {
+        let at = SocketAddr::from(([127, 0, 0, 1], 7011));
+        for (tls, http, tried) in [
+            (false, "  http://127.0.0.1:7011\n", "order.place\n"),
+            (
+                true,
+                "  https://127.0.0.1:7011\n",
+                "order.place --endpoint https://HOST:7011\n",
+            ),
+        ] {
+            let text = welcome(at, at, tls, "memory://");
+            assert!(text.contains(http) && text.contains(tried), "{text}");
+        }
+    }
 }

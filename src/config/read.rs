@@ -14,11 +14,13 @@ use super::sections::Config;
 pub const DEFAULTS: &str = include_str!("oncegate.default.toml");
 
 /// The environment variable of each key.
-pub const VARIABLES: [(&str, &str); 28] = [
+pub const VARIABLES: [(&str, &str); 31] = [
     ("ONCEGATE_DATABASE_URL", "database.url"),
     ("ONCEGATE_LISTEN", "listen.grpc"),
     ("ONCEGATE_HTTP_LISTEN", "listen.http"),
     ("ONCEGATE_REFLECTION", "listen.reflection"),
+    ("ONCEGATE_TLS_CERT_FILE", "tls.cert_file"),
+    ("ONCEGATE_TLS_KEY_FILE", "tls.key_file"),
     ("ONCEGATE_NAMESPACES_AUTO_CREATE", "namespaces.auto_create"),
     ("ONCEGATE_INSECURE", "auth.insecure"),
     ("ONCEGATE_CREDENTIALS_FILE", "auth.credentials_file"),
@@ -30,6 +32,7 @@ pub const VARIABLES: [(&str, &str); 28] = [
     ("ONCEGATE_CACHE_BYTES_MAX", "cache.bytes_max"),
     ("ONCEGATE_REDIS_URL", "cache.redis_url"),
     ("ONCEGATE_REDIS_CA_FILE", "cache.redis_ca_file"),
+    ("ONCEGATE_CALLS_MAX", "limits.calls_max"),
     ("ONCEGATE_WAITERS_MAX", "limits.waiters_max"),
     ("ONCEGATE_CONNECTIONS_MAX", "limits.connections_max"),
     ("ONCEGATE_STREAMS_MAX", "limits.streams_max"),

@@ -20,6 +20,7 @@ pub struct Config {
     pub database: Database,
     pub cache: Cache,
     pub listen: Listen,
+    pub tls: Tls,
     pub namespaces: Namespaces,
     pub auth: Auth,
     pub log: Log,
@@ -43,11 +44,12 @@ macro_rules! section {
 section! { Database { url: DatabaseUrl, connections: u32 } }
 section! { Cache { bytes_max: u64, redis_url: RedisUrl, redis_ca_file: PathBuf } }
 section! { Listen { grpc: SocketAddr, http: SocketAddr, reflection: bool } }
+section! { Tls { cert_file: PathBuf, key_file: PathBuf } }
 section! { Namespaces { auto_create: AutoCreate } }
 section! { Auth { insecure: bool, credentials_file: PathBuf } }
 section! { Log { filter: String, format: LogFormat } }
 section! { Deadline { default: Span, max: Span } }
-section! { Limits { waiters_max: usize, connections_max: usize, streams_max: u32 } }
+section! { Limits { calls_max: usize, waiters_max: usize, connections_max: usize, streams_max: u32 } }
 section! { Connections {
     age_max: Span,
     age_grace: Span,
@@ -104,6 +106,13 @@ impl From<AutoCreate> for Switch {
     }
 }
 
+impl Tls {
+    /// Whether a certificate is named.
+    pub fn is_on(&self) -> bool {
+        !self.cert_file.as_os_str().is_empty()
+    }
+}
+
 impl Config {
     /// Whether namespaces are created when they are first named, with this store.
     pub const fn auto_creates(&self) -> bool {
@@ -148,13 +157,16 @@ impl Config {
             problems.push("deadline.default: must be at most deadline.max".to_owned());
         }
         for (key, none) in [
+            ("limits.calls_max", self.limits.calls_max == 0),
             ("limits.waiters_max", self.limits.waiters_max == 0),
             ("limits.connections_max", self.limits.connections_max == 0),
-            ("limits.streams_max", self.limits.streams_max == 0),
         ] {
             if none {
                 problems.push(format!("{key}: must be 1 or more"));
             }
+        }
+        if self.limits.streams_max < 2 {
+            problems.push("limits.streams_max: must be 2 or more".to_owned());
         }
         let unreadable = logs::problem(&self.log.filter);
         problems.extend(unreadable.map(|problem| format!("log.filter: {problem}")));
@@ -164,8 +176,18 @@ impl Config {
         if !(1..=10_000).contains(&self.sweep.batch) {
             problems.push("sweep.batch: must be 1 to 10000".to_owned());
         }
+        problems.extend(self.half_a_pair());
         problems.extend(self.open_doors());
         problems
+    }
+
+    /// A certificate is of no use without its key, nor the key without it.
+    fn half_a_pair(&self) -> Option<String> {
+        match (self.tls.is_on(), !self.tls.key_file.as_os_str().is_empty()) {
+            (false, true) => Some("tls.cert_file: is missing beside tls.key_file".to_owned()),
+            (true, false) => Some("tls.key_file: is missing beside tls.cert_file".to_owned()),
+            (true, true) | (false, false) => None,
+        }
     }
 
     /// Without credentials everybody may do everything: then nobody from outside may come in.

@@ -142,6 +142,23 @@ fn all_problems_are_listed_at_once_each_by_its_name() {
 }
 
 #[test]
+fn a_limit_that_would_let_nobody_in_is_refused() {
+    let text = "[limits]\ncalls_max = 0\nwaiters_max = 0\nconnections_max = 0\nstreams_max = 1";
+    let told = problems(text, &[]);
+    for want in [
+        "limits.calls_max: must be 1 or more",
+        "limits.waiters_max: must be 1 or more",
+        "limits.connections_max: must be 1 or more",
+        "limits.streams_max: must be 2 or more",
+    ] {
+        assert!(told.iter().any(|problem| problem == want), "{told:#?}");
+    }
+    assert_eq!(told.len(), 4, "{told:#?}");
+    let text = "[limits]\ncalls_max = 1\nwaiters_max = 1\nconnections_max = 1\nstreams_max = 2";
+    with(text, &[]).expect("the least");
+}
+
+#[test]
 fn what_is_meant_for_clients_and_tests_says_nothing_to_a_server() {
     let pairs = [
         ("ONCEGATE_ENDPOINT", "x"),
@@ -191,6 +208,13 @@ fn without_credentials_it_listens_on_loopback_alone_unless_told_to_be_insecure()
         "{told:?}"
     );
     with("", &[open, ("ONCEGATE_INSECURE", "true")]).expect("told to");
+    // A certificate says who the server is, not who calls.
+    let certificate = [
+        ("ONCEGATE_TLS_CERT_FILE", "cert"),
+        ("ONCEGATE_TLS_KEY_FILE", "key"),
+    ];
+    with("", &certificate).expect("on loopback");
+    assert_eq!(problems("", &[&certificate[..], &[open]].concat()), told);
     with(&credential(), &[open]).expect("guarded");
     with("", &[("ONCEGATE_LISTEN", "[::1]:1")]).expect("loopback");
 }

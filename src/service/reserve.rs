@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::error::ServiceError;
 use super::gate::{Call, Gate, answer_of, in_time};
+use super::wait::{Turn, WaitingRoom};
 use crate::domain::caller::Permission;
 use crate::domain::command::{Command, Grant, Reserve, ReserveVerdict, Reserved};
 use crate::domain::error::InvalidField;
@@ -55,7 +56,7 @@ pub struct ReserveAnswer {
 }
 
 impl Gate {
-    /// Asks for the right to run an effect.
+    /// Asks for the right to run an effect. If it has to wait, it takes a place in the room.
     ///
     /// # Errors
     ///
@@ -64,6 +65,7 @@ impl Gate {
         &self,
         call: &Call,
         asked: ReserveCall,
+        room: Option<&WaitingRoom>,
     ) -> Result<ReserveAnswer, ServiceError> {
         Self::permit(call, Permission::Gate, &asked.key)?;
         let key = &asked.key;
@@ -78,7 +80,9 @@ impl Gate {
         let secrets = in_time(call, self.secrets()).await?;
         let namespace = request.key.namespace().to_owned();
         let digest = request.key.digest();
-        let reserved = self.reserve_waiting(call, request, wait_until).await?;
+        let reserved = self
+            .reserve_waiting(call, request, wait_until, room)
+            .await?;
         self.metrics
             .verdict("reserve", verdict_name(&reserved.verdict), &namespace);
         if reserved.fingerprint_not_compared {
@@ -99,18 +103,19 @@ impl Gate {
         call: &Call,
         request: Reserve,
         wait_until: Instant,
+        room: Option<&WaitingRoom>,
     ) -> Result<Reserved, ServiceError> {
         let mut reserved = self.reserve_now(call, &request).await?;
         if !is_in_progress(&reserved) || wait_until <= Instant::now() {
             return Ok(reserved);
         }
-        let Some(mut waiter) = self.waiters.join(&request) else {
+        let Some(mut waiter) = self.waiters.join(&request, room) else {
             return Ok(reserved);
         };
         while let Some(turn) = waiter.next(wait_until).await {
             match turn {
-                super::wait::Turn::Answered(answer) => return Ok(*answer),
-                super::wait::Turn::Ask(guard) => {
+                Turn::Answered(answer) => return Ok(*answer),
+                Turn::Ask(guard) => {
                     reserved = self.reserve_now(call, &request).await?;
                     drop(guard);
                     if !is_in_progress(&reserved) {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::reserve::is_in_progress;
@@ -36,6 +36,19 @@ pub struct Waiters {
     waiting_max: usize,
     changed: Notify,
     stopped: watch::Sender<bool>,
+}
+
+/// The places for waiting calls on one connection: what waits there must leave room for the call
+/// that ends the wait. Copies share the places.
+#[derive(Debug, Clone)]
+pub struct WaitingRoom(Arc<Semaphore>);
+
+impl WaitingRoom {
+    /// A room with so many places.
+    pub fn new(places: u32) -> Self {
+        let places = usize::try_from(places).unwrap_or(Semaphore::MAX_PERMITS);
+        Self(Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))))
+    }
 }
 
 /// A key that somebody waits for.
@@ -70,6 +83,7 @@ pub(super) struct Waiter<'a> {
     seen: watch::Receiver<Option<Seen>>,
     request: &'a Reserve,
     last_seen: Option<Reserved>,
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 /// What a waiting call does next.
@@ -118,11 +132,20 @@ impl Waiters {
         }
     }
 
-    /// Joins those who wait for a key; `None`: too many wait already, or the server is going away.
-    pub(super) fn join<'a>(&'a self, request: &'a Reserve) -> Option<Waiter<'a>> {
+    /// Joins those who wait for a key; `None`: too many wait already, here or in the call's own room,
+    /// or the server is going away.
+    pub(super) fn join<'a>(
+        &'a self,
+        request: &'a Reserve,
+        room: Option<&WaitingRoom>,
+    ) -> Option<Waiter<'a>> {
         if *self.stopped.borrow() {
             return None;
         }
+        let place = match room {
+            Some(WaitingRoom(places)) => Some(Arc::clone(places).try_acquire_owned().ok()?),
+            None => None,
+        };
         if self.waiting.fetch_add(1, Ordering::AcqRel) >= self.waiting_max {
             self.waiting.fetch_sub(1, Ordering::AcqRel);
             return None;
@@ -149,6 +172,7 @@ impl Waiters {
             seen,
             request,
             last_seen: None,
+            _place: place,
         })
     }
 

@@ -29,8 +29,10 @@ pub struct Metrics {
     not_compared: Counter<u64>,
     divergences: Counter<u64>,
     rpc_seconds: Histogram<f64>,
+    shed: Counter<u64>,
     swept: Counter<u64>,
     sweep_seconds: Gauge<f64>,
+    certificates_changed: Counter<u64>,
     waiting: Gauge<u64>,
     ready: Gauge<u64>,
 }
@@ -72,6 +74,10 @@ impl Metrics {
                 .with_description("Time from a call's arrival to its answer, by method and code")
                 .with_boundaries(LATENCY_SECONDS.to_vec())
                 .build(),
+            shed: counter(
+                "oncegate_shed_calls",
+                "Calls refused because too many were at work, by method",
+            ),
             swept: counter(
                 "oncegate_swept",
                 "Records that the sweeper buried or deleted",
@@ -81,6 +87,10 @@ impl Metrics {
                 .with_unit("s")
                 .with_description("How long the last sweep that came to its end took")
                 .build(),
+            certificates_changed: counter(
+                "oncegate_certificate_changes",
+                "Changes of the files of the server's certificate, by whether they could be used",
+            ),
             waiting: meter
                 .u64_gauge("oncegate_waiting_calls")
                 .with_description("Calls that wait for a running holder")
@@ -152,6 +162,11 @@ impl Metrics {
         self.rpc_seconds.record(took.as_secs_f64(), &labels);
     }
 
+    /// Counts a call that was refused because too many were at work.
+    pub fn shed(&self, method: Arc<str>) {
+        self.shed.add(1, &[KeyValue::new("method", method)]);
+    }
+
     /// Counts what a sweep did.
     pub fn swept(&self, buried: u32, deleted: u32) {
         let label = |what: &'static str| [KeyValue::new("done", what)];
@@ -163,6 +178,12 @@ impl Metrics {
     pub fn sweep_took(&self, started: Instant) {
         self.sweep_seconds
             .record(started.elapsed().as_secs_f64(), &[]);
+    }
+
+    /// Counts a change of the server's certificate: `used` or `refused`.
+    pub fn certificate_changed(&self, result: &'static str) {
+        let label = KeyValue::new("result", result);
+        self.certificates_changed.add(1, &[label]);
     }
 
     /// Shows how many calls wait.

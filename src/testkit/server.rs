@@ -49,6 +49,7 @@ pub fn options() -> ServerOptions {
                 default: minute,
                 max: minute * 6,
             },
+            calls_max: 10_000,
             reflection: true,
             message_bytes_max: limits::MESSAGE_BYTES_MAX,
         },
@@ -61,6 +62,7 @@ pub fn options() -> ServerOptions {
             keepalive_every: minute,
             keepalive_timeout: minute,
         },
+        tls: None,
         drain_delay: Duration::ZERO,
         drain_timeout: Duration::from_secs(10),
     }

@@ -6,9 +6,11 @@
 //! answers a call's timeout with the wrong code before any layer sees it.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use http::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -17,29 +19,29 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
 
 use super::coalesce::Coalesced;
+use super::opening;
+use super::tls::Tls;
+use crate::service::wait::WaitingRoom;
 
 /// How long accepting pauses after it failed, e.g. for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// What a client of HTTP/2 says first.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// How long to wait for the rest of it.
-const PEEK_PAUSE: Duration = Duration::from_millis(20);
 
 /// What holds for each connection.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionOptions {
     /// Connections at once; further ones wait to be accepted.
     pub connections_max: usize,
-    /// Calls at once on one connection.
+    /// Calls at once on one connection, of which half may wait for a running holder.
     pub streams_max: u32,
     /// From when on a connection takes no new calls, give or take a tenth.
     pub age_max: Duration,
     /// How long its calls may take after that.
     pub age_grace: Duration,
-    /// How long a connection may be silent before its first byte, and a header take.
+    /// How long a connection may take to its first bytes, a TLS handshake included, and a header of
+    /// HTTP/1.
     pub header_timeout: Duration,
     /// How often a silent HTTP/2 client is pinged.
     pub keepalive_every: Duration,
@@ -47,15 +49,17 @@ pub struct ConnectionOptions {
     pub keepalive_timeout: Duration,
 }
 
-/// Serves `router` on `listener` until `drain` is cancelled; then lets the calls under way finish.
+/// Serves `router` on `listener`, with TLS if there is a certificate, until `drain` is cancelled;
+/// then lets the calls under way finish.
 /// Dropping it ends all connections at once.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     options: ConnectionOptions,
+    tls: Option<Arc<Tls>>,
     drain: CancellationToken,
 ) {
-    let places = std::sync::Arc::new(Semaphore::new(options.connections_max));
+    let places = Arc::new(Semaphore::new(options.connections_max));
     let connections = TaskTracker::new();
     let ended = CancellationToken::new();
     let _end_all = ended.clone().drop_guard();
@@ -76,7 +80,7 @@ pub async fn serve(
                 continue;
             }
         };
-        let served = connection(stream, router.clone(), options, drain.clone());
+        let served = connection(stream, router.clone(), options, tls.clone(), drain.clone());
         let ended = ended.clone();
         connections.spawn(async move {
             ended.run_until_cancelled(served).await;
@@ -93,21 +97,35 @@ async fn connection(
     stream: TcpStream,
     router: Router,
     options: ConnectionOptions,
+    tls: Option<Arc<Tls>>,
     drain: CancellationToken,
 ) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection ended before it was served");
-        return;
-    }
-    let begun = timeout(options.header_timeout, has_begun(&stream));
-    let spoke = tokio::select! {
-        () = drain.cancelled() => false,
-        begun = begun => begun.unwrap_or(false),
+    let opened = timeout(
+        options.header_timeout,
+        opening::open(stream, tls.as_deref()),
+    );
+    let opened = tokio::select! {
+        () = drain.cancelled() => return,
+        opened = opened => opened,
     };
-    if !spoke {
-        return;
-    }
-    let builder = http(options);
+    let stream = match opened {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "a connection ended before it was served");
+            return;
+        }
+        Err(_elapsed) => {
+            tracing::debug!("a connection took too long to begin");
+            return;
+        }
+    };
+    // Half of the calls may wait: a Complete that ends their wait must find a place beside them.
+    let room = WaitingRoom::new(options.streams_max / 2);
+    let router = router.map_request(move |mut request: Request<_>| {
+        request.extensions_mut().insert(room.clone());
+        request
+    });
+    let builder = protocols(options);
     let mut served = pin!(builder.serve_connection(
         TokioIo::new(Coalesced::new(stream)),
         TowerToHyperService::new(router)
@@ -133,22 +151,7 @@ async fn connection(
     }
 }
 
-/// Waits until a client has said which protocol it speaks: up to there, the timeouts of neither
-/// watch it. `readable` would not do: the runtime takes a new connection for readable untried.
-async fn has_begun(stream: &TcpStream) -> bool {
-    let mut said = [0; PREFACE.len()];
-    loop {
-        match stream.peek(&mut said).await {
-            Ok(0) | Err(_) => return false,
-            Ok(length) if length < PREFACE.len() && PREFACE.starts_with(&said[..length]) => {
-                sleep(PEEK_PAUSE).await;
-            }
-            Ok(_) => return true,
-        }
-    }
-}
-
-fn http(options: ConnectionOptions) -> Builder<TokioExecutor> {
+fn protocols(options: ConnectionOptions) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()

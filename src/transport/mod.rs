@@ -5,6 +5,8 @@ pub mod connections;
 pub mod grpc;
 pub mod http;
 pub mod layer;
+mod opening;
 pub mod owner;
 pub mod readiness;
 pub mod server;
+pub mod tls;

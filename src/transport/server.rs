@@ -24,6 +24,7 @@ use crate::transport::grpc::routes::{RouteOptions, routes};
 use crate::transport::http;
 use crate::transport::owner::Owner;
 use crate::transport::readiness::Readiness;
+use crate::transport::tls::Tls;
 
 /// How often the number of waiting calls is shown.
 const GAUGE_EVERY: Duration = Duration::from_secs(1);
@@ -39,6 +40,8 @@ pub struct ServerOptions {
     pub routes: RouteOptions,
     /// The connections', on both ports.
     pub connections: ConnectionOptions,
+    /// The certificate of both ports; `None`: they speak plain text.
+    pub tls: Option<Tls>,
     /// How long a server that is told to go still takes calls, so that load balancers notice.
     pub drain_delay: Duration,
     /// How long it may take to end after that.
@@ -121,6 +124,7 @@ impl Server {
             options.routes,
         )?;
         let http = http::routes(readiness.clone(), Arc::clone(&metrics));
+        let tls = options.tls.map(Arc::new);
         let mut listening = JoinSet::new();
         for (listener, router) in [(listeners.grpc, grpc), (listeners.http, http)] {
             let draining = draining.clone();
@@ -128,10 +132,17 @@ impl Server {
                 listener,
                 router,
                 options.connections,
+                tls.clone(),
                 draining,
             ));
         }
-        let tasks = background(&gate, &readiness, store, &metrics, options.sweep);
+        let mut tasks = background(&gate, &readiness, store, &metrics, options.sweep);
+        if let Some(tls) = tls {
+            tasks.spawn(async move {
+                tls.follow(&metrics).await;
+                "the task that looks at the certificate"
+            });
+        }
         Ok(Self {
             gate,
             owner,

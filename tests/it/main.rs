@@ -33,5 +33,6 @@ mod rpc;
 mod serve;
 mod sqlite;
 mod switchover;
+mod tls;
 mod waiters;
 mod wakeups;

@@ -7,6 +7,7 @@ mod drain;
 mod faulty;
 mod input;
 mod input_of_operators;
+mod limits;
 mod methods;
 mod operators;
 mod store_failures;

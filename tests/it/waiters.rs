@@ -123,7 +123,7 @@ async fn a_thousand_waiters_hold_no_connection_and_are_answered_within_a_second(
             async move { gate.run_waiters().await }
         });
         let first = gate
-            .reserve(&call(), waiting_call("awaited", Duration::ZERO))
+            .reserve(&call(), waiting_call("awaited", Duration::ZERO), None)
             .await;
         let token = first.expect("the first call is answered").token;
         let mut waiters = JoinSet::new();
@@ -131,7 +131,7 @@ async fn a_thousand_waiters_hold_no_connection_and_are_answered_within_a_second(
             let gate = gate.clone();
             waiters.spawn(async move {
                 let answer = gate
-                    .reserve(&call(), waiting_call("awaited", secs(25)))
+                    .reserve(&call(), waiting_call("awaited", secs(25)), None)
                     .await;
                 let verdict = answer.expect("a waiter is answered").reserved.verdict;
                 (verdict, Instant::now())

@@ -202,7 +202,7 @@ impl Replica {
                 ..waiting_call("k", secs(25))
             };
             waiters.spawn(async move {
-                let answer = gate.reserve(&call(), asked).await;
+                let answer = gate.reserve(&call(), asked, None).await;
                 answer.expect("a waiter is answered").reserved.verdict
             });
         }

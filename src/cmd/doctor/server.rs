@@ -1,5 +1,7 @@
 //! The server, as a client finds it.
 
+use std::error::Error;
+
 use tonic::{Code, Request};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -21,8 +23,9 @@ pub(super) async fn look(
     let client = match Client::connect(server).await {
         Ok(client) => client,
         Err(failure) if failure.exit == Exit::Unavailable => {
-            let found = failure.lines.first().cloned().unwrap_or_default();
-            let advice = "start one with `oncegate serve`, or name yours with --endpoint";
+            let mut lines = failure.lines.into_iter();
+            let found = lines.next().unwrap_or_default();
+            let advice = lines.next().unwrap_or_default();
             return Ok(vec![Check::problem("server", found, advice)]);
         }
         Err(failure) => return Err(failure),
@@ -30,12 +33,12 @@ pub(super) async fn look(
     let reached = Check::ok("server", format!("answers at {}", server.endpoint));
     Ok(vec![
         reached,
-        ready(&client).await,
+        ready(&client, &server.endpoint).await,
         token(&client, tenancy).await,
     ])
 }
 
-async fn ready(client: &Client) -> Check {
+async fn ready(client: &Client, endpoint: &str) -> Check {
     let request = Request::new(HealthCheckRequest {
         service: SERVICE.to_owned(),
     });
@@ -47,6 +50,11 @@ async fn ready(client: &Client) -> Check {
         Ok(answer) => {
             let status = answer.get_ref().status().as_str_name();
             Check::problem("ready", status, advice)
+        }
+        // It has not answered: the connection broke off.
+        Err(status) if status.source().is_some() && !endpoint.starts_with("https://") => {
+            let advice = "if the server speaks TLS, write https://";
+            Check::problem("ready", status.message(), advice)
         }
         Err(status) => Check::problem("ready", status.message(), advice),
     }

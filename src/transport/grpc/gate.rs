@@ -18,6 +18,7 @@ use crate::domain::limits;
 use crate::proto::v1 as pb;
 use crate::service::batch::each_on_its_own;
 use crate::service::error::ServiceError;
+use crate::service::wait::WaitingRoom;
 use pb::gate_service_server::GateService;
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -32,7 +33,8 @@ impl GateService for Handler {
         let answer = async {
             let call = call(&extensions)?;
             let reserve = reserve_call(request)?;
-            self.gate.reserve(&call, reserve).await
+            let room = extensions.get::<WaitingRoom>();
+            self.gate.reserve(&call, reserve, room).await
         };
         match answer.await {
             Ok(answer) => Ok(Response::new(reserve_response(answer))),
@@ -152,7 +154,11 @@ impl GateService for Handler {
             let results = each_on_its_own(
                 items,
                 |reserve| &reserve.key,
-                async |reserve| room.reserved(reserve_response(gate.reserve(call, reserve).await?)),
+                async |reserve| {
+                    // None of them waits.
+                    let answer = gate.reserve(call, reserve, None).await?;
+                    room.reserved(reserve_response(answer))
+                },
             )
             .await;
             Ok(pb::BatchReserveResponse {

@@ -20,6 +20,7 @@ use crate::proto::v1::support_service_server::SupportServiceServer;
 use crate::telemetry::metrics::Metrics;
 use crate::transport::layer::auth::Credentials;
 use crate::transport::layer::deadline::DeadlineOptions;
+use crate::transport::layer::shed::CallLimit;
 use crate::transport::layer::trace::Methods;
 use crate::transport::layer::{self, Guards};
 
@@ -30,6 +31,8 @@ pub struct RouteOptions {
     pub credentials: Credentials,
     /// How long a call may take.
     pub deadlines: DeadlineOptions,
+    /// Calls at work from which on new work is refused.
+    pub calls_max: usize,
     /// Whether the server describes itself.
     pub reflection: bool,
     /// Bytes of one message that is taken, after it is inflated.
@@ -76,6 +79,7 @@ pub fn routes(
     let guards = Arc::new(Guards {
         credentials: options.credentials,
         deadlines: options.deadlines,
+        calls: CallLimit::new(handler.gate.clone(), options.calls_max),
         metrics,
         methods: methods()?,
     });

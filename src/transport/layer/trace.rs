@@ -37,7 +37,7 @@ impl Methods {
         }
     }
 
-    fn label(&self, path: &str) -> Arc<str> {
+    pub(super) fn label(&self, path: &str) -> Arc<str> {
         Arc::clone(self.labels.get(path).unwrap_or(&self.other))
     }
 }

@@ -13,7 +13,6 @@ use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Channel, Endpoint, Uri};
 
 use super::drain::{EMPTY_SETTINGS, PREFACE};
-use super::waiting::until_waiting;
 use super::*;
 use crate::client::{self, ask_and_wait, insist};
 
@@ -56,7 +55,7 @@ async fn closed(mut stream: TcpStream) -> bool {
     timeout(SOON, stream.read_to_end(&mut heard)).await.is_ok()
 }
 
-// Field case H9.
+// Field cases H9, I3.
 #[tokio::test]
 async fn a_connection_past_its_age_answers_what_it_took_and_is_followed_by_another() {
     let server = server(|own| own.age_max = SHORT).await;
@@ -154,28 +153,5 @@ async fn connections_above_the_limit_wait_until_there_is_a_place() {
         served.pop();
         let answer = timeout(SOON, third.read_exact(&mut heard)).await;
         answer.expect("a place is free").expect("an answer");
-    }
-}
-
-#[tokio::test]
-async fn calls_above_the_limit_of_a_connection_wait_until_one_has_ended() {
-    let server = server(|own| own.streams_max = 2).await;
-    let token = granted(verdict(server.gate().reserve(reserve("k")).await)).token;
-    let crowded = GateServiceClient::new(server.new_channel());
-    // The client has heard of the limit.
-    answer(crowded.clone().reserve(reserve("k")).await);
-    let mut waiters = tokio::task::JoinSet::new();
-    for _ in 0..3 {
-        let mut gate = crowded.clone();
-        waiters.spawn(async move { verdict(gate.reserve(ask_and_wait("k")).await) });
-    }
-    until_waiting(&server, 2).await;
-    // As long as it takes until the number is looked at again.
-    sleep(Duration::from_secs(2)).await;
-    until_waiting(&server, 2).await;
-    // On another connection.
-    answer(server.gate().complete(complete("k", &token, "done")).await);
-    for told in waiters.join_all().await {
-        assert!(matches!(told, Verdict::Replay(_)), "{told:?}");
     }
 }
