@@ -185,7 +185,10 @@ fn options(config: &Config, tls: Option<Tls>) -> anyhow::Result<ServerOptions> {
         .iter()
         .map(|listed| {
             let (sha256, caller) = listed.resolve()?;
-            Ok(Credential { sha256, caller })
+            Ok(Credential {
+                sha256,
+                caller: Arc::new(caller),
+            })
         })
         .collect();
     let credentials = credentials.map_err(|problems: Vec<String>| {

@@ -30,7 +30,7 @@ pub struct Gate {
 #[derive(Debug, Clone)]
 pub struct Call {
     /// The authenticated caller.
-    pub caller: Caller,
+    pub caller: Arc<Caller>,
     /// The call's own deadline, or the server's.
     pub deadline: Instant,
     /// The trace that the call belongs to; empty if none.

@@ -61,12 +61,12 @@ pub async fn over_grpc(clock: ManualClock) -> Fixture {
     });
     let credentials = ACTORS.map(|name| Credential {
         sha256: Sha256::digest(name).into(),
-        caller: Caller {
+        caller: Arc::new(Caller {
             name: name.to_owned(),
             role: Role::Admin,
             namespace: None,
             environment: None,
-        },
+        }),
     });
     let mut options = options();
     options.routes.credentials = Credentials::new(credentials.into());

@@ -5,21 +5,26 @@
 //! silent (hyperium/hyper#4170), closes aged connections without letting their calls finish, and
 //! answers a call's timeout with the wrong code before any layer sees it.
 
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use http::Request;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::ServiceExt;
+use tonic::body::Body;
+use tower::Service as _;
 
 use super::coalesce::Coalesced;
 use super::opening;
@@ -28,6 +33,19 @@ use crate::service::wait::WaitingRoom;
 
 /// How long accepting pauses after it failed, e.g. for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What answers the calls of a port.
+pub(super) type Service =
+    Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Response<Body>> + Send + Sync>;
+
+/// The answers of a router.
+pub(super) fn routed(router: Router) -> Service {
+    Arc::new(move |request| {
+        let mut router = router.clone();
+        let answer = router.call(request);
+        answer.map(|Ok(answer)| answer.map(Body::new)).boxed()
+    })
+}
 
 /// What holds for each connection.
 #[derive(Debug, Clone, Copy)]
@@ -52,9 +70,9 @@ pub struct ConnectionOptions {
 /// Serves `router` on `listener`, with TLS if there is a certificate, until `drain` is cancelled;
 /// then lets the calls under way finish.
 /// Dropping it ends all connections at once.
-pub async fn serve(
+pub(super) async fn serve(
     listener: TcpListener,
-    router: Router,
+    service: Service,
     options: ConnectionOptions,
     tls: Option<Arc<Tls>>,
     drain: CancellationToken,
@@ -80,7 +98,7 @@ pub async fn serve(
                 continue;
             }
         };
-        let served = connection(stream, router.clone(), options, tls.clone(), drain.clone());
+        let served = connection(stream, service.clone(), options, tls.clone(), drain.clone());
         let ended = ended.clone();
         connections.spawn(async move {
             ended.run_until_cancelled(served).await;
@@ -95,7 +113,7 @@ pub async fn serve(
 
 async fn connection(
     stream: TcpStream,
-    router: Router,
+    service: Service,
     options: ConnectionOptions,
     tls: Option<Arc<Tls>>,
     drain: CancellationToken,
@@ -121,15 +139,12 @@ async fn connection(
     };
     // Half of the calls may wait: a Complete that ends their wait must find a place beside them.
     let room = WaitingRoom::new(options.streams_max / 2);
-    let router = router.map_request(move |mut request: Request<_>| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(room.clone());
-        request
+        service(request).map(Ok::<_, Infallible>)
     });
     let builder = protocols(options);
-    let mut served = pin!(builder.serve_connection(
-        TokioIo::new(Coalesced::new(stream)),
-        TowerToHyperService::new(router)
-    ));
+    let mut served = pin!(builder.serve_connection(TokioIo::new(Coalesced::new(stream)), service));
     let aged = sleep(jittered(options.age_max));
     tokio::select! {
         result = served.as_mut() => return log(result),

@@ -18,7 +18,7 @@ use crate::port::store::Store;
 use crate::service::gate::{Gate, GateOptions};
 use crate::service::sweep::{self, SweepOptions};
 use crate::telemetry::metrics::Metrics;
-use crate::transport::connections::{self, ConnectionOptions};
+use crate::transport::connections::{self, ConnectionOptions, routed};
 use crate::transport::grpc::handle::Handler;
 use crate::transport::grpc::routes::{RouteOptions, routes};
 use crate::transport::http;
@@ -123,14 +123,14 @@ impl Server {
             Arc::clone(&metrics),
             options.routes,
         )?;
-        let http = http::routes(readiness.clone(), Arc::clone(&metrics));
+        let http = routed(http::routes(readiness.clone(), Arc::clone(&metrics)));
         let tls = options.tls.map(Arc::new);
         let mut listening = JoinSet::new();
-        for (listener, router) in [(listeners.grpc, grpc), (listeners.http, http)] {
+        for (listener, service) in [(listeners.grpc, grpc), (listeners.http, http)] {
             let draining = draining.clone();
             listening.spawn(connections::serve(
                 listener,
-                router,
+                service,
                 options.connections,
                 tls.clone(),
                 draining,

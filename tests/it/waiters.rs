@@ -41,7 +41,7 @@ fn gate(store: &Arc<Counted>) -> Gate {
 pub(crate) fn call() -> Call {
     let deadline = Instant::now() + secs(60);
     Call {
-        caller: Caller::anyone(),
+        caller: Arc::new(Caller::anyone()),
         deadline,
         trace_id: String::new(),
     }

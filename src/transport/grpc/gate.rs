@@ -29,9 +29,9 @@ impl GateService for Handler {
     /// store finishes what it was asked all the same.
     async fn reserve(&self, request: Request<pb::ReserveRequest>) -> Answer<pb::ReserveResponse> {
         let asked = Asked::record("Reserve", request.get_ref().key.as_ref());
-        let (_, extensions, request) = request.into_parts();
+        let (_, mut extensions, request) = request.into_parts();
         let answer = async {
-            let call = call(&extensions)?;
+            let call = call(&mut extensions)?;
             let reserve = reserve_call(request)?;
             let room = extensions.get::<WaitingRoom>();
             self.gate.reserve(&call, reserve, room).await

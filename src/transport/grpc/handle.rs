@@ -2,16 +2,14 @@
 //! and the error's status.
 
 use std::future::Future;
+use std::sync::Arc;
 
-use tokio::time::Instant;
 use tonic::{Extensions, Request, Response, Status};
 
 use super::status::{Asked, status};
 use crate::domain::caller::{Caller, Role};
 use crate::service::error::ServiceError;
 use crate::service::gate::{Call, Gate};
-use crate::transport::layer::deadline::Deadline;
-use crate::transport::layer::trace::TraceId;
 use crate::transport::owner::Owner;
 
 /// A gate and the tasks that work on it; what each gRPC service is made of.
@@ -38,9 +36,9 @@ impl Handler {
         A: Send + 'static,
         F: Future<Output = Result<A, ServiceError>> + Send + 'static,
     {
-        let (_, extensions, message) = request.into_parts();
-        let call = call(&extensions).map_err(|error| status(&error, &asked))?;
-        let caller = call.caller.clone();
+        let (_, mut extensions, message) = request.into_parts();
+        let call = call(&mut extensions).map_err(|error| status(&error, &asked))?;
+        let caller = Arc::clone(&call.caller);
         let work = work(self.gate.clone(), call, message);
         let answer = self.owner.run(work).await;
         answer
@@ -64,13 +62,6 @@ pub(super) fn told(error: ServiceError, caller: &Caller) -> ServiceError {
 }
 
 /// Who calls and until when, as the layers found out. Without them nothing is answered.
-pub(super) fn call(extensions: &Extensions) -> Result<Call, ServiceError> {
-    let caller = extensions.get::<Caller>();
-    let deadline = extensions.get::<Deadline>();
-    let trace = extensions.get::<TraceId>();
-    Ok(Call {
-        caller: caller.ok_or(ServiceError::Unauthenticated)?.clone(),
-        deadline: deadline.map_or_else(Instant::now, |deadline| deadline.0),
-        trace_id: trace.map_or_else(String::new, |trace| trace.0.clone()),
-    })
+pub(super) fn call(extensions: &mut Extensions) -> Result<Call, ServiceError> {
+    extensions.remove().ok_or(ServiceError::Unauthenticated)
 }

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::middleware::from_fn_with_state;
+use futures::FutureExt;
 use prost_reflect::{DescriptorPool, MethodDescriptor};
 use tonic::codec::CompressionEncoding;
+use tonic::server::NamedService;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::{HealthReporter, HealthService};
 use tonic_reflection::server::Builder;
+use tower::Service as _;
 
 use super::handle::Handler;
 use crate::domain::limits;
@@ -18,11 +19,12 @@ use crate::proto::v1::admin_service_server::AdminServiceServer;
 use crate::proto::v1::gate_service_server::GateServiceServer;
 use crate::proto::v1::support_service_server::SupportServiceServer;
 use crate::telemetry::metrics::Metrics;
+use crate::transport::connections::{Service, routed};
+use crate::transport::layer::Guards;
 use crate::transport::layer::auth::Credentials;
 use crate::transport::layer::deadline::DeadlineOptions;
 use crate::transport::layer::shed::CallLimit;
 use crate::transport::layer::trace::Methods;
-use crate::transport::layer::{self, Guards};
 
 /// What the routes of a server are made of.
 #[derive(Debug)]
@@ -39,17 +41,19 @@ pub struct RouteOptions {
     pub message_bytes_max: usize,
 }
 
+type Gate = GateServiceServer<Handler>;
+
 /// All services of one handler.
 ///
 /// # Errors
 ///
 /// The descriptors cannot be read; a defect of the build.
-pub fn routes(
+pub(in crate::transport) fn routes(
     handler: &Handler,
     health: HealthReporter,
     metrics: Arc<Metrics>,
     options: RouteOptions,
-) -> anyhow::Result<Router> {
+) -> anyhow::Result<Service> {
     macro_rules! served {
         ($server:ident) => {
             $server::new(handler.clone())
@@ -62,8 +66,7 @@ pub fn routes(
     let health = HealthServer::new(HealthService::from_health_reporter(health))
         .accept_compressed(CompressionEncoding::Gzip)
         .send_compressed(CompressionEncoding::Gzip);
-    let mut routes = Routes::new(served!(GateServiceServer))
-        .add_service(served!(AdminServiceServer))
+    let mut others = Routes::new(served!(AdminServiceServer))
         .add_service(served!(SupportServiceServer))
         .add_service(health);
     if options.reflection {
@@ -74,7 +77,7 @@ pub fn routes(
         };
         let v1 = describe().build_v1()?;
         let v1alpha = describe().build_v1alpha()?;
-        routes = routes.add_service(v1).add_service(v1alpha);
+        others = others.add_service(v1).add_service(v1alpha);
     }
     let guards = Arc::new(Guards {
         credentials: options.credentials,
@@ -83,9 +86,20 @@ pub fn routes(
         metrics,
         methods: methods()?,
     });
-    Ok(routes
-        .into_axum_router()
-        .layer(from_fn_with_state(guards, layer::pass)))
+    let gate = served!(GateServiceServer);
+    let others = routed(others.into_axum_router());
+    Ok(Arc::new(move |request| {
+        let guards = Arc::clone(&guards);
+        // What programs ask goes straight to its service: a router costs several allocations.
+        if request.uri().path().split('/').nth(1) == Some(Gate::NAME) {
+            let mut gate = gate.clone();
+            let answer = move |request| gate.call(request).map(|Ok(answer)| answer);
+            async move { guards.pass(request, answer).await }.boxed()
+        } else {
+            let others = Arc::clone(&others);
+            async move { guards.pass(request, |request| others(request)).await }.boxed()
+        }
+    }))
 }
 
 /// Every method that is served.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::extract::Request;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use sha2::{Digest, Sha256};
@@ -28,7 +27,7 @@ pub struct Credential {
     /// SHA-256 of the token.
     pub sha256: [u8; 32],
     /// The bearer.
-    pub caller: Caller,
+    pub caller: Arc<Caller>,
 }
 
 impl std::fmt::Debug for Credential {
@@ -38,19 +37,37 @@ impl std::fmt::Debug for Credential {
 }
 
 /// The tokens of this server. Without any, everybody is an administrator.
-#[derive(Debug, Clone, Default)]
-pub struct Credentials(Arc<[Credential]>);
+#[derive(Debug, Clone)]
+pub struct Credentials {
+    known: Arc<[Credential]>,
+    /// Whoever has none of them.
+    other: Arc<Caller>,
+}
+
+impl Default for Credentials {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
 
 impl Credentials {
     /// Takes the tokens.
     pub fn new(credentials: Vec<Credential>) -> Self {
-        Self(credentials.into())
+        let other = if credentials.is_empty() {
+            Caller::anyone()
+        } else {
+            Caller::unknown()
+        };
+        Self {
+            known: credentials.into(),
+            other: other.into(),
+        }
     }
 
     /// `None`: no credential was given.
-    fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
-        if self.0.is_empty() {
-            return Some(Caller::anyone());
+    fn caller(&self, headers: &HeaderMap) -> Option<&Arc<Caller>> {
+        if self.known.is_empty() {
+            return Some(&self.other);
         }
         let header = headers.get(AUTHORIZATION)?.to_str().ok()?;
         let (scheme, token) = header.split_once(' ')?;
@@ -59,26 +76,28 @@ impl Credentials {
         }
         let given: [u8; 32] = Sha256::digest(token.trim()).into();
         // All are compared, so that the time taken does not tell which one was near.
-        let mut found = None;
-        for credential in self.0.iter() {
+        let mut found = &self.other;
+        for credential in self.known.iter() {
             if credential.sha256.ct_eq(&given).into() {
-                found = Some(&credential.caller);
+                found = &credential.caller;
             }
         }
-        Some(found.cloned().unwrap_or_else(Caller::unknown))
+        Some(found)
     }
 }
 
-/// Names the caller, or refuses the call before anything of it is read.
-pub(super) fn authenticate(credentials: &Credentials, request: &mut Request) -> Result<(), Status> {
-    let path = request.uri().path();
+/// Names the caller, or refuses the call before anything of it is read. `None`: anybody may ask.
+pub(super) fn authenticate(
+    credentials: &Credentials,
+    path: &str,
+    headers: &HeaderMap,
+) -> Result<Option<Arc<Caller>>, Status> {
     if FREE.iter().any(|free| path.starts_with(free)) {
-        return Ok(());
+        return Ok(None);
     }
     let caller = credentials
-        .caller(request.headers())
+        .caller(headers)
         .filter(|caller| caller.role != Role::Unknown || BY_TOKEN.contains(&path))
         .ok_or_else(|| status(&ServiceError::Unauthenticated, &Asked::default()))?;
-    request.extensions_mut().insert(caller);
-    Ok(())
+    Ok(Some(Arc::clone(caller)))
 }

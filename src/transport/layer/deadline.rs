@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use axum::extract::Request;
 use http::HeaderMap;
 use tokio::time::{Instant, timeout_at};
 use tonic::{Code, Status};
@@ -13,9 +12,13 @@ const HEADER: &str = "grpc-timeout";
 const ANSWER_TIME_MAX: Duration = Duration::from_millis(50);
 const ANSWER_SHARE: u32 = 10;
 
-/// When a handler must have answered.
-#[derive(Debug, Clone, Copy)]
-pub struct Deadline(pub Instant);
+/// How long a call has.
+pub(super) struct Until {
+    /// When its handler must have answered.
+    pub(super) answer: Instant,
+    /// When an answer is of no more use.
+    pub(super) end: Instant,
+}
 
 /// What a server decides about deadlines.
 #[derive(Debug, Clone, Copy)]
@@ -26,18 +29,20 @@ pub struct DeadlineOptions {
     pub max: Duration,
 }
 
-/// Passes the deadline on to the handler, and says when its answer is of no more use.
-pub(super) fn set(options: DeadlineOptions, request: &mut Request) -> Result<Instant, Status> {
+/// How long a call has that begins now.
+pub(super) fn of(options: DeadlineOptions, headers: &HeaderMap) -> Result<Until, Status> {
     let started = Instant::now();
-    let given = timeout(request.headers())?;
+    let given = timeout(headers)?;
     let time = given.unwrap_or(options.default).min(options.max);
     if time.is_zero() {
         return Err(exceeded());
     }
     let end = started + time;
     let answer_time = (time / ANSWER_SHARE).min(ANSWER_TIME_MAX);
-    request.extensions_mut().insert(Deadline(end - answer_time));
-    Ok(end)
+    Ok(Until {
+        answer: end - answer_time,
+        end,
+    })
 }
 
 /// Answers when the deadline is over. What a handler has begun by then goes on in its owner task.

@@ -1,5 +1,5 @@
 //! What every gRPC call passes through, one concern per file: from the outside in trace, panics,
-//! deadline, auth, shed, refusals. They are one middleware, for each one costs every call an allocation.
+//! deadline, auth, shed, refusals. They are one function, for each layer costs every call an allocation.
 
 pub mod auth;
 pub mod deadline;
@@ -10,16 +10,16 @@ pub mod trace;
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
+use http::{Request, Response};
 use tonic::Status;
+use tonic::body::Body;
 use tracing::Instrument;
 
 use self::auth::Credentials;
 use self::deadline::DeadlineOptions;
 use self::shed::CallLimit;
 use self::trace::Methods;
+use crate::service::gate::Call;
 use crate::telemetry::metrics::Metrics;
 
 /// What calls are checked against and counted in.
@@ -37,20 +37,39 @@ pub struct Guards {
     pub methods: Methods,
 }
 
-/// Passes a call on to its handler, and its answer back.
-pub async fn pass(State(guards): State<Arc<Guards>>, mut request: Request, next: Next) -> Response {
-    let call = trace::follow(&mut request);
-    let answer = async {
-        let end = deadline::set(guards.deadlines, &mut request)?;
-        auth::authenticate(&guards.credentials, &mut request)?;
-        let path = request.uri().path();
-        let entered = guards.calls.enter(path);
-        let _under_way =
-            entered.inspect_err(|_| guards.metrics.shed(guards.methods.label(path)))?;
-        deadline::keep(end, next.run(request)).await
-    };
-    let answer = panics::caught(answer).instrument(call.span.clone()).await;
-    let response = answer.map_or_else(Status::into_http, refusals::explain);
-    call.answered(&response, &guards.methods, &guards.metrics);
-    response
+impl Guards {
+    /// Passes a call on to its handler, who finds in it what the layers know of it, and its answer
+    /// back.
+    pub(super) async fn pass<B, F>(
+        &self,
+        mut request: Request<B>,
+        handler: impl FnOnce(Request<B>) -> F,
+    ) -> Response<Body>
+    where
+        F: Future<Output = Response<Body>>,
+    {
+        let followed = trace::follow(&self.methods, request.uri().path(), request.headers());
+        let answer = async {
+            let until = deadline::of(self.deadlines, request.headers())?;
+            let path = request.uri().path();
+            let caller = auth::authenticate(&self.credentials, path, request.headers())?;
+            let entered = self.calls.enter(path);
+            let _under_way =
+                entered.inspect_err(|_| self.metrics.shed(Arc::clone(&followed.method)))?;
+            if let Some(caller) = caller {
+                request.extensions_mut().insert(Call {
+                    caller,
+                    deadline: until.answer,
+                    trace_id: followed.trace_id.clone(),
+                });
+            }
+            deadline::keep(until.end, handler(request)).await
+        };
+        let answer = panics::caught(answer)
+            .instrument(followed.span.clone())
+            .await;
+        let response = answer.map_or_else(Status::into_http, refusals::explain);
+        followed.answered(&response, &self.metrics);
+        response
+    }
 }

@@ -3,14 +3,13 @@
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 
-use axum::response::Response;
 use futures::FutureExt;
 use tonic::Status;
 
 /// Answers INTERNAL where a handler panicked.
-pub(super) async fn caught(
-    answer: impl Future<Output = Result<Response, Status>>,
-) -> Result<Response, Status> {
+pub(super) async fn caught<T>(
+    answer: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
     // Nothing of the request is used again, so no broken invariant can be seen.
     let answer = AssertUnwindSafe(answer).catch_unwind().await;
     answer.unwrap_or_else(|panic| {

@@ -1,7 +1,8 @@
 //! Messages that no handler ever sees because they cannot be read: tonic answers them with statuses
 //! of its own, which are given the code and the reason that this service promises.
 
-use axum::response::Response;
+use http::Response;
+use tonic::body::Body;
 use tonic::{Code, Status};
 
 use crate::domain::error::InvalidField;
@@ -9,7 +10,7 @@ use crate::service::error::ServiceError;
 use crate::transport::grpc::status::{Asked, message_too_large, status};
 
 /// Gives what tonic refused its reason. A handler's own errors carry details and pass unchanged.
-pub(super) fn explain(response: Response) -> Response {
+pub(super) fn explain(response: Response<Body>) -> Response<Body> {
     let refusal = Status::from_header_map(response.headers());
     match refusal.and_then(|refusal| explained(&refusal)) {
         Some(explained) => explained.into_http(),

@@ -4,18 +4,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::extract::Request;
-use axum::response::Response;
-use http::HeaderMap;
+use http::{HeaderMap, Response};
 use tokio::time::Instant;
+use tonic::body::Body;
 use tonic::{Code, Status};
 use tracing::Span;
 
 use crate::telemetry::metrics::Metrics;
-
-/// 32 lower-case hexadecimal digits; the trace of the call.
-#[derive(Debug, Clone)]
-pub struct TraceId(pub String);
 
 /// The methods that are served, each by its path and by its label.
 #[derive(Debug)]
@@ -37,7 +32,7 @@ impl Methods {
         }
     }
 
-    pub(super) fn label(&self, path: &str) -> Arc<str> {
+    fn label(&self, path: &str) -> Arc<str> {
         Arc::clone(self.labels.get(path).unwrap_or(&self.other))
     }
 }
@@ -45,40 +40,42 @@ impl Methods {
 /// A call from its arrival on.
 pub(super) struct Followed {
     started: Instant,
-    method: String,
+    /// Anybody can make up a name: there is one label for all methods that are not ours.
+    pub(super) method: Arc<str>,
+    /// 32 lower-case hexadecimal digits; empty: the call belongs to no trace.
+    pub(super) trace_id: String,
     pub(super) span: Span,
 }
 
-/// Follows a call from its arrival to its answer.
-pub(super) fn follow(request: &mut Request) -> Followed {
+/// Follows a call from its arrival to its answer. What belongs to no trace has no span unless
+/// somebody debugs: nobody could look for it, and it costs every call.
+pub(super) fn follow(ours: &Methods, path: &str, headers: &HeaderMap) -> Followed {
     let started = Instant::now();
-    let method = request.uri().path().to_owned();
-    let trace_id = trace_id(request.headers());
-    let span = tracing::info_span!(
-        "rpc",
-        method,
-        trace_id = trace_id.as_ref().map(|id| id.0.as_str())
-    );
-    if let Some(trace_id) = trace_id {
-        request.extensions_mut().insert(trace_id);
-    }
+    let method = ours.label(path);
+    let trace_id = trace_id(headers).unwrap_or_default().to_owned();
+    let span = if trace_id.is_empty() {
+        tracing::debug_span!("rpc", method = &*method)
+    } else {
+        tracing::info_span!("rpc", method = &*method, trace_id)
+    };
     Followed {
         started,
         method,
+        trace_id,
         span,
     }
 }
 
 impl Followed {
-    /// Counts the call. Anybody can make up a name: one label for all methods that are not ours.
-    pub(super) fn answered(&self, response: &Response, ours: &Methods, metrics: &Metrics) {
+    /// Counts the call.
+    pub(super) fn answered(self, response: &Response<Body>, metrics: &Metrics) {
         let code = Status::from_header_map(response.headers()).map_or(Code::Ok, |s| s.code());
-        metrics.rpc(ours.label(&self.method), name(code), self.started.elapsed());
+        metrics.rpc(self.method, name(code), self.started.elapsed());
     }
 }
 
 /// `00-<trace id>-<parent id>-<flags>`; later versions may add to its end. All zeros is none.
-fn trace_id(headers: &HeaderMap) -> Option<TraceId> {
+fn trace_id(headers: &HeaderMap) -> Option<&str> {
     let header = headers.get("traceparent")?.to_str().ok()?;
     let mut parts = header.split('-');
     let (version, id) = (parts.next()?, parts.next()?);
@@ -92,7 +89,7 @@ fn trace_id(headers: &HeaderMap) -> Option<TraceId> {
         && id.len() == 32
         && hex(id)
         && id.bytes().any(|b| b != b'0');
-    valid.then(|| TraceId(id.to_owned()))
+    valid.then_some(id)
 }
 
 const fn name(code: Code) -> &'static str {
@@ -138,8 +135,7 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert("traceparent", header.parse().expect("a header"));
-            let got = trace_id(&headers).map(|id| id.0);
-            assert_eq!(got.as_deref(), valid.then_some(ID), "{header}");
+            assert_eq!(trace_id(&headers), valid.then_some(ID), "{header}");
         }
     }
 }

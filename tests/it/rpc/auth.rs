@@ -26,7 +26,7 @@ fn caller(role: Role, namespace: Option<&str>, environment: Option<&str>) -> Cal
 async fn guarded(callers: Vec<(&str, Caller)>) -> TestServer {
     let credentials = callers.into_iter().map(|(token, caller)| Credential {
         sha256: Sha256::digest(token).into(),
-        caller,
+        caller: Arc::new(caller),
     });
     let mut options = options();
     options.routes.credentials = Credentials::new(credentials.collect());
