@@ -1,9 +1,11 @@
 //! The policy that holds for a (namespace, environment), as it was at most a few seconds ago.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
 use tokio::time::Instant;
 
 use super::error::ServiceError;
@@ -17,12 +19,17 @@ pub const AGE_MAX: Duration = Duration::from_secs(5);
 const KEPT_MAX: usize = 10_000;
 const CREATE_TRIES: u32 = 5;
 
+/// A namespace while it is read.
+type Reading = Shared<BoxFuture<'static, Result<Option<Arc<Namespace>>, StoreError>>>;
+
 /// The namespaces as they were read last.
 #[derive(Debug)]
 pub struct Policies {
     store: Arc<dyn Store>,
     auto_create: bool,
     kept: Mutex<HashMap<String, (Instant, Arc<Namespace>)>>,
+    /// What one caller reads serves all who come meanwhile.
+    reading: Mutex<HashMap<String, Reading>>,
 }
 
 impl Policies {
@@ -32,6 +39,7 @@ impl Policies {
             store,
             auto_create,
             kept: Mutex::default(),
+            reading: Mutex::default(),
         }
     }
 
@@ -41,13 +49,22 @@ impl Policies {
     ///
     /// `NamespaceNotFound` if there is none and it is not created by itself; the store's errors.
     pub async fn policy(&self, namespace: &str, environment: &str) -> Result<Policy, ServiceError> {
-        let found = self.namespace(namespace).await?;
-        let own = found
-            .as_ref()
-            .and_then(|found| found.environment(environment));
-        if let Some(own) = own {
-            return Ok(own.policy.clone());
+        let own = |found: &Namespace| Some(found.environment(environment)?.policy.clone());
+        if let Some(policy) = self.fresh(namespace).and_then(|found| own(&found)) {
+            return Ok(policy);
         }
+        // Boxed: it is rare, and would make every call's future larger.
+        Box::pin(async {
+            let found = self.namespace(namespace).await?;
+            match found.and_then(|found| own(&found)) {
+                Some(policy) => Ok(policy),
+                None => self.first_use(namespace, environment).await,
+            }
+        })
+        .await
+    }
+
+    async fn first_use(&self, namespace: &str, environment: &str) -> Result<Policy, ServiceError> {
         if self.auto_create {
             return self.create(namespace, environment).await;
         }
@@ -64,30 +81,56 @@ impl Policies {
     ///
     /// The store's.
     pub async fn namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, ServiceError> {
-        let known = self.kept().get(name).cloned();
-        if let Some((read_at, namespace)) = &known
-            && read_at.elapsed() < AGE_MAX
-        {
-            return Ok(Some(Arc::clone(namespace)));
+        if let Some(namespace) = self.fresh(name) {
+            return Ok(Some(namespace));
         }
-        match self.store.namespace(name).await {
-            Ok(Some(namespace)) => Ok(Some(self.keep(namespace))),
+        match self.read(name).await {
+            Ok(Some(namespace)) => Ok(Some(self.keep_read(namespace))),
             Ok(None) => {
                 self.kept().remove(name);
                 Ok(None)
             }
             Err(error) => {
                 tracing::warn!(%error, "a namespace could not be read");
-                known
-                    .map(|(_, stale)| Some(stale))
-                    .ok_or_else(|| error.into())
+                let stale = self.kept().get(name).map(|(_, stale)| Arc::clone(stale));
+                stale.map(Some).ok_or_else(|| error.into())
             }
         }
     }
 
+    /// The namespace as it was read lately, if it was.
+    fn fresh(&self, name: &str) -> Option<Arc<Namespace>> {
+        let kept = self.kept();
+        let (read_at, namespace) = kept.get(name)?;
+        (read_at.elapsed() < AGE_MAX).then(|| Arc::clone(namespace))
+    }
+
+    /// Asks the store, once for all who ask at the same time.
+    async fn read(&self, name: &str) -> Result<Option<Arc<Namespace>>, StoreError> {
+        let reading = {
+            let mut all = self.reading();
+            if all.len() >= KEPT_MAX {
+                // Left behind by callers who hung up.
+                all.clear();
+            }
+            let begin = || {
+                let (store, name) = (Arc::clone(&self.store), name.to_owned());
+                let reading = async move { Ok(store.namespace(&name).await?.map(Arc::new)) };
+                reading.boxed().shared()
+            };
+            all.entry(name.to_owned()).or_insert_with(begin).clone()
+        };
+        let read = reading.await;
+        self.reading().remove(name);
+        read
+    }
+
     /// Takes over what was just stored.
     pub fn keep(&self, namespace: Namespace) -> Arc<Namespace> {
-        let namespace = Arc::new(namespace);
+        self.keep_read(Arc::new(namespace))
+    }
+
+    fn keep_read(&self, namespace: Arc<Namespace>) -> Arc<Namespace> {
         let mut kept = self.kept();
         if kept.len() >= KEPT_MAX {
             kept.clear();
@@ -130,8 +173,12 @@ impl Policies {
         Err(StoreError::Unavailable("the namespace keeps changing".to_owned()).into())
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Instant, Arc<Namespace>)>> {
-        // The map is whole at every point where a holder could panic.
+    // The maps are whole at every point where a holder could panic.
+    fn kept(&self) -> MutexGuard<'_, HashMap<String, (Instant, Arc<Namespace>)>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reading(&self) -> MutexGuard<'_, HashMap<String, Reading>> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

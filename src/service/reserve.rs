@@ -105,18 +105,30 @@ impl Gate {
         wait_until: Instant,
         room: Option<&WaitingRoom>,
     ) -> Result<Reserved, ServiceError> {
-        let mut reserved = self.reserve_now(call, &request).await?;
+        let reserved = self.reserve_now(call, &request).await?;
         if !is_in_progress(&reserved) || wait_until <= Instant::now() {
             return Ok(reserved);
         }
-        let Some(mut waiter) = self.waiters.join(&request, room) else {
+        // Boxed: it is rare, and would make every call's future larger.
+        Box::pin(self.wait(call, &request, wait_until, room, reserved)).await
+    }
+
+    async fn wait(
+        &self,
+        call: &Call,
+        request: &Reserve,
+        wait_until: Instant,
+        room: Option<&WaitingRoom>,
+        mut reserved: Reserved,
+    ) -> Result<Reserved, ServiceError> {
+        let Some(mut waiter) = self.waiters.join(request, room) else {
             return Ok(reserved);
         };
         while let Some(turn) = waiter.next(wait_until).await {
             match turn {
                 Turn::Answered(answer) => return Ok(*answer),
                 Turn::Ask(guard) => {
-                    reserved = self.reserve_now(call, &request).await?;
+                    reserved = self.reserve_now(call, request).await?;
                     drop(guard);
                     if !is_in_progress(&reserved) {
                         return Ok(reserved);

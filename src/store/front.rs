@@ -27,6 +27,11 @@ pub trait Front: Debug + Send + Sync + 'static {
         self.behind().read(keys).await
     }
 
+    /// In place of [`Store::namespace`].
+    async fn on_namespace(&self, name: &str) -> Result<Option<Namespace>, StoreError> {
+        self.behind().namespace(name).await
+    }
+
     /// In place of [`Store::token_secrets`].
     async fn on_token_secrets(&self) -> Result<TokenSecrets, StoreError> {
         self.behind().token_secrets().await
@@ -53,7 +58,7 @@ impl<F: Front> Store for F {
     }
 
     async fn namespace(&self, name: &str) -> Result<Option<Namespace>, StoreError> {
-        self.behind().namespace(name).await
+        self.on_namespace(name).await
     }
 
     async fn namespaces(&self, after: &str, limit: u32) -> Result<Vec<Namespace>, StoreError> {

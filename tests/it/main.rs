@@ -22,6 +22,7 @@ mod error_pages;
 mod footprint;
 mod kills;
 mod outage;
+mod policies;
 mod pooler;
 mod postgres;
 mod postgres_cases;
