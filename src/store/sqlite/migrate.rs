@@ -60,8 +60,21 @@ pub(super) fn up(connection: &mut Connection) -> Result<(), StoreError> {
     }
 }
 
+/// The schema's version, and whether the tables are somebody else's.
+const LOOK: &str = "SELECT v.user_version, \
+       CASE v.user_version \
+       WHEN 0 THEN EXISTS (SELECT 1 FROM sqlite_schema WHERE name NOT GLOB 'sqlite_*') \
+       ELSE NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'oncegate_record') END \
+     FROM pragma_user_version v";
+
 fn known_version(connection: &Connection) -> Result<usize, StoreError> {
-    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let (found, is_foreign): (i64, bool) =
+        connection.query_row(LOOK, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if is_foreign {
+        return Err(StoreError::Unusable(
+            "the file holds another program's tables: choose a file of its own".to_owned(),
+        ));
+    }
     let known = SCHEMA_VERSION;
     match usize::try_from(found) {
         Ok(found) if found <= known => Ok(found),

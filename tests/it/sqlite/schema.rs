@@ -55,3 +55,19 @@ fn what_is_not_a_store_s_file_is_refused_with_what_to_do() {
     file.spoil("CREATE TABLE theirs (id INTEGER); PRAGMA user_version = 1");
     refused_with(&file.path, "tables");
 }
+
+#[test]
+fn a_file_with_another_program_s_tables_is_refused_and_left_alone() {
+    for (version, table) in [(0, "orders"), (0, "oncegate_record"), (1, "orders")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("theirs.db");
+        let theirs = rusqlite::Connection::open(&path).expect("a file");
+        let make = format!("CREATE TABLE {table} (id INTEGER); PRAGMA user_version = {version};");
+        theirs.execute_batch(&make).expect("their table is made");
+        refused_with(&path, "another program");
+        let tables: i64 = theirs
+            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+            .expect("their file is read");
+        assert_eq!(tables, 1, "{version} {table}");
+    }
+}
