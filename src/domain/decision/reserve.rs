@@ -1,5 +1,6 @@
 //! Reserve: who gets the right to run the effect, and what everybody else is told.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::{Decision, Moment, aged, use_kept_outcome};
@@ -27,7 +28,6 @@ pub fn decide_reserve(
     let Some(record) = stored.and_then(|record| aged(record, now)) else {
         return grant(fresh(request, moment), request, moment);
     };
-    let record = record.into_owned();
     // Under a released or reopened key nothing has happened: there is nothing to compare with.
     match &record.state {
         RecordState::Released { .. } => return after_release(record, request, moment),
@@ -35,7 +35,7 @@ pub fn decide_reserve(
             reopening: Reopening::Unset,
             ..
         }) => {
-            return set_reopening(record, now);
+            return set_reopening(record.into_owned(), now);
         }
         RecordState::Expired(Tombstone {
             reopening: Reopening::At(at),
@@ -141,11 +141,11 @@ pub(super) fn lease_end(
         .min(started_at.plus(record.terms.max_total_lease))
 }
 
-fn after_release(record: Record, request: &Reserve, moment: Moment) -> Decision<Reserved> {
+fn after_release(record: Cow<'_, Record>, request: &Reserve, moment: Moment) -> Decision<Reserved> {
     if record.released_requests.contains(&request.request_id) {
         return verdict(in_progress(&record, moment.now, RETRY_AFTER_MIN));
     }
-    grant(record, request, moment)
+    grant(record.into_owned(), request, moment)
 }
 
 fn set_reopening(mut record: Record, now: Timestamp) -> Decision<Reserved> {
@@ -158,10 +158,16 @@ fn set_reopening(mut record: Record, now: Timestamp) -> Decision<Reserved> {
     Decision::write(reserved(verdict), record)
 }
 
-fn reopen(record: Record, at: Timestamp, request: &Reserve, moment: Moment) -> Decision<Reserved> {
+fn reopen(
+    record: Cow<'_, Record>,
+    at: Timestamp,
+    request: &Reserve,
+    moment: Moment,
+) -> Decision<Reserved> {
     if moment.now < at {
         return verdict(in_progress(&record, moment.now, at.since(moment.now)));
     }
+    let record = record.into_owned();
     let next = Record {
         rerun: record.rerun.saturating_add(1),
         attempts: record.attempts,
@@ -186,11 +192,11 @@ fn mismatch(record: &Record, request: &Reserve, comparison: Comparison) -> Optio
 }
 
 /// RUNNING or RECOVERING: the caller's own reservation again, a wait, or a takeover.
-fn occupied(mut record: Record, request: &Reserve, moment: Moment) -> Decision<Reserved> {
+fn occupied(record: Cow<'_, Record>, request: &Reserve, moment: Moment) -> Decision<Reserved> {
     let now = moment.now;
     if let Some(hold) = record.hold() {
         if hold.request_id == request.request_id && !hold.used {
-            return give_back(record, request, now);
+            return give_back(record.into_owned(), request, now);
         }
         if !hold.is_over(now) {
             let retry_after = hold
@@ -203,6 +209,7 @@ fn occupied(mut record: Record, request: &Reserve, moment: Moment) -> Decision<R
         let verdict = in_progress(&record, now, RETRY_AFTER_MAX);
         return Decision::answer(reserved(verdict));
     }
+    let mut record = record.into_owned();
     if use_kept_outcome(&mut record, now) {
         let verdict = match &record.state {
             RecordState::Completed(completion) => replay(completion),
