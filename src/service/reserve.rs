@@ -1,6 +1,7 @@
 //! Reserve: asks for the right to run an effect, and waits for a running holder if told to.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -76,7 +77,7 @@ impl Gate {
             .deadline
             .checked_sub(ANSWER_TIME)
             .map_or(wait_until, |latest| wait_until.min(latest));
-        let request = request(call, asked, policy)?;
+        let request = Arc::new(request(call, asked, policy)?);
         let secrets = in_time(call, self.secrets()).await?;
         let namespace = request.key.namespace().to_owned();
         let digest = request.key.digest();
@@ -101,7 +102,7 @@ impl Gate {
     async fn reserve_waiting(
         &self,
         call: &Call,
-        request: Reserve,
+        request: Arc<Reserve>,
         wait_until: Instant,
         room: Option<&WaitingRoom>,
     ) -> Result<Reserved, ServiceError> {
@@ -116,7 +117,7 @@ impl Gate {
     async fn wait(
         &self,
         call: &Call,
-        request: &Reserve,
+        request: &Arc<Reserve>,
         wait_until: Instant,
         room: Option<&WaitingRoom>,
         mut reserved: Reserved,
@@ -139,12 +140,16 @@ impl Gate {
         Ok(waiter.last_seen().unwrap_or(reserved))
     }
 
-    async fn reserve_now(&self, call: &Call, request: &Reserve) -> Result<Reserved, ServiceError> {
+    async fn reserve_now(
+        &self,
+        call: &Call,
+        request: &Arc<Reserve>,
+    ) -> Result<Reserved, ServiceError> {
         if call.deadline <= Instant::now() {
             // A right that nobody would hear of is not asked for: its key would be stranded.
             return Err(ServiceError::StoreUnavailable);
         }
-        let command = Command::Reserve(Box::new(request.clone()));
+        let command = Command::Reserve(Arc::clone(request));
         Ok(answer_of!(self.apply(call, command).await?, Reserve))
     }
 }

@@ -2,6 +2,7 @@
 //! and write down what they were told, so that one broken promise is noticed.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -107,7 +108,7 @@ pub async fn insist(store: &dyn Store, command: &Command) -> Answer {
 
 /// Repeats a Reserve until it is answered.
 pub async fn reserve(store: &dyn Store, request: &Reserve) -> ReserveVerdict {
-    match insist(store, &Command::Reserve(Box::new(request.clone()))).await {
+    match insist(store, &Command::Reserve(Arc::new(request.clone()))).await {
         Answer::Reserve(reserved) => reserved.verdict,
         other => panic!("Reserve was answered {other:?}"),
     }

@@ -119,7 +119,7 @@ impl Scene {
     /// Reserves; the whole answer.
     pub async fn reserved(&self, request: &Reserve) -> Reserved {
         match self
-            .apply(Command::Reserve(Box::new(request.clone())))
+            .apply(Command::Reserve(Arc::new(request.clone())))
             .await
         {
             Answer::Reserve(reserved) => reserved,

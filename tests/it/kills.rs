@@ -126,7 +126,7 @@ async fn given_up_reserves(rig: &Rig, dice: &mut Dice) -> Vec<(String, Reserve)>
         let calls = (0..20).map(|n| {
             let key = format!("given-up-{some}-{n}");
             let request = ask(&key);
-            let command = Command::Reserve(Box::new(request.clone()));
+            let command = Command::Reserve(Arc::new(request.clone()));
             let patience = dice.span(Duration::from_millis(5));
             let call = timeout(patience, rig.store.apply(command));
             held.push((key, request));

@@ -81,7 +81,7 @@ pub(crate) fn contending_callers(
 }
 
 fn reserve_command(request: &Reserve) -> Command {
-    Command::Reserve(Box::new(request.clone()))
+    Command::Reserve(Arc::new(request.clone()))
 }
 
 async fn granted(store: &dyn Store, request: &Reserve) -> Token {

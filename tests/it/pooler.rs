@@ -2,6 +2,7 @@
 //! work like that and what to do, whichever way the pooler takes its settings away.
 
 use std::process::{Child, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use oncegate::domain::command::Command;
@@ -93,7 +94,7 @@ async fn a_transaction_pooler_is_refused_with_what_to_do() {
             options.connections = 2;
             options.retry_for = Duration::from_secs(3);
             let store = PostgresStore::connect(&options).expect("the URL is readable");
-            let command = Command::Reserve(Box::new(ask("through the pooler")));
+            let command = Command::Reserve(Arc::new(ask("through the pooler")));
             for refused in [
                 store.check().await.map(drop),
                 store.apply(command).await.map(drop),

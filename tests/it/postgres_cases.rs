@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep};
 use crate::rig::{Rig, SERVERS, alone};
 
 fn reserve_command(request: &Reserve) -> Command {
-    Command::Reserve(Box::new(request.clone()))
+    Command::Reserve(Arc::new(request.clone()))
 }
 
 /// Applies a command in a task of its own.

@@ -271,7 +271,7 @@ async fn latencies(store: &dyn Store, stop: &AtomicBool) -> Vec<Duration> {
     let mut latencies = Vec::new();
     while !stop.load(Ordering::SeqCst) {
         let asked = Instant::now();
-        let command = Command::Reserve(Box::new(ask(&format!("load-{}", latencies.len()))));
+        let command = Command::Reserve(Arc::new(ask(&format!("load-{}", latencies.len()))));
         store.apply(command).await.expect("the store answers");
         latencies.push(asked.elapsed());
         sleep(Duration::from_millis(2)).await;

@@ -55,7 +55,7 @@ impl File {
 }
 
 fn reserve_as(name: &str, caller: u8) -> Command {
-    Command::Reserve(Box::new(Reserve {
+    Command::Reserve(Arc::new(Reserve {
         request_id: RequestId::from_bytes([caller; 16]),
         ..ask(name)
     }))

@@ -1,6 +1,7 @@
 //! A server that reads and does not write: a primary made read-only under open sessions, and a
 //! standby that is promoted. Its sessions look healthy; none of them may be kept.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use oncegate::domain::command::ReserveVerdict;
@@ -26,7 +27,7 @@ async fn store_on(cluster: &Cluster) -> PostgresStore {
 
 async fn writes_nothing(store: &PostgresStore, state: &str) {
     for key in ["new", "done"] {
-        let command = oncegate::domain::command::Command::Reserve(Box::new(ask(key)));
+        let command = oncegate::domain::command::Command::Reserve(Arc::new(ask(key)));
         let answer = store.apply(command).await;
         // What is already known to have happened may be told from a session that only reads.
         let replayed = key == "done" && answer.is_ok();

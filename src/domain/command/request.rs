@@ -1,6 +1,7 @@
 //! What can be asked of one record.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::fingerprint::Fingerprint;
@@ -141,7 +142,7 @@ pub enum Resolution {
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "each variant is the command of its name")]
 pub enum Command {
-    Reserve(Box<Reserve>),
+    Reserve(Arc<Reserve>),
     Complete(Box<Complete>),
     Renew(Renew),
     Release(Release),
@@ -153,7 +154,7 @@ pub enum Command {
 
 impl Command {
     /// The record that is asked about.
-    pub const fn key(&self) -> &RecordKey {
+    pub fn key(&self) -> &RecordKey {
         match self {
             Self::Reserve(command) => &command.key,
             Self::Complete(command) => &command.key,

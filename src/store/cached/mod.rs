@@ -286,7 +286,7 @@ impl Front for Cached {
         if self.shared.get().is_none() {
             return self.ask(command).await;
         }
-        let reserve = reserve.clone();
+        let reserve = Arc::clone(reserve);
         self.ask_both(command, &reserve).await
     }
 

@@ -22,7 +22,7 @@ fn key(namespace: &str, name: &str) -> RecordKey {
 }
 
 fn reserve(namespace: &str, name: &str) -> Command {
-    Command::Reserve(Box::new(Reserve {
+    Command::Reserve(Arc::new(Reserve {
         key: key(namespace, name),
         operation: "slot.claim".to_owned(),
         fingerprint: None,

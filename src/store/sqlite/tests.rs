@@ -23,7 +23,7 @@ fn key(name: &str) -> RecordKey {
 
 /// A Reserve whose record takes a page of its own.
 fn reserve(name: &str) -> Command {
-    Command::Reserve(Box::new(Reserve {
+    Command::Reserve(Arc::new(Reserve {
         key: key(name),
         operation: "slot.claim".to_owned(),
         fingerprint: None,

@@ -13,7 +13,7 @@ pub async fn a_dropped_reserve_loses_nothing(scene: Scene) {
         let request = scene.ask(&format!("k-{round}"));
         let call = scene
             .store
-            .apply(Command::Reserve(Box::new(request.clone())));
+            .apply(Command::Reserve(Arc::new(request.clone())));
         // Polled once and dropped, as when the caller hangs up.
         drop(call.now_or_never());
         let held = scene.hold(&request).await;
@@ -58,7 +58,7 @@ pub async fn callers_over_the_same_keys_in_any_order_all_get_an_answer(scene: Sc
             };
             let request = scene.ask(&keys[(step + caller * 7) % keys.len()]);
             let store = Arc::clone(&scene.store);
-            let command = Command::Reserve(Box::new(request));
+            let command = Command::Reserve(Arc::new(request));
             calls.push(tokio::spawn(async move { store.apply(command).await }));
         }
     }

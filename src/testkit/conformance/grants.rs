@@ -14,7 +14,7 @@ pub async fn one_of_many_racers_is_granted(scene: Scene) {
                 Arc::clone(&scene.store),
                 scene.ask(&format!("race-{round}")),
             );
-            tokio::spawn(async move { store.apply(Command::Reserve(Box::new(request))).await })
+            tokio::spawn(async move { store.apply(Command::Reserve(Arc::new(request))).await })
         });
         let mut granted = 0;
         for answer in join_all(calls).await {
@@ -39,7 +39,7 @@ pub async fn racers_with_other_fingerprints_are_one_grant_and_mismatches(scene: 
         let mut request = scene.ask("k");
         request.fingerprint = Some(crate::testkit::scene::fingerprint(byte));
         let store = Arc::clone(&scene.store);
-        tokio::spawn(async move { store.apply(Command::Reserve(Box::new(request))).await })
+        tokio::spawn(async move { store.apply(Command::Reserve(Arc::new(request))).await })
     });
     let mut said = Vec::new();
     for answer in join_all(calls).await {
@@ -62,7 +62,7 @@ pub async fn one_of_many_takers_recovers_a_stranded_record(scene: Scene) {
     scene.lease_out();
     let calls = (0..30).map(|_| {
         let (store, request) = (Arc::clone(&scene.store), scene.ask("k"));
-        tokio::spawn(async move { store.apply(Command::Reserve(Box::new(request))).await })
+        tokio::spawn(async move { store.apply(Command::Reserve(Arc::new(request))).await })
     });
     let mut takers = Vec::new();
     for answer in join_all(calls).await {
@@ -86,7 +86,7 @@ pub async fn a_completion_that_meets_a_takeover_is_never_undone(scene: Scene) {
         let key = format!("k-{round}");
         let first = scene.granted(&key).await;
         scene.lease_out();
-        let takers = (0..3).map(|_| Command::Reserve(Box::new(scene.ask(&key))));
+        let takers = (0..3).map(|_| Command::Reserve(Arc::new(scene.ask(&key))));
         let done = Command::Complete(Box::new(crate::domain::command::Complete {
             key: first.key.clone(),
             token: first.token,
@@ -231,7 +231,7 @@ pub async fn one_of_many_racers_is_granted_a_released_key(scene: Scene) {
     scene.release(&held).await;
     let calls = (0..30).map(|_| {
         let (store, request) = (Arc::clone(&scene.store), scene.ask("k"));
-        tokio::spawn(async move { store.apply(Command::Reserve(Box::new(request))).await })
+        tokio::spawn(async move { store.apply(Command::Reserve(Arc::new(request))).await })
     });
     let mut granted = 0;
     for answer in join_all(calls).await {

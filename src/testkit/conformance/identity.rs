@@ -1,5 +1,7 @@
 //! Four parts, byte for byte: what looks alike is not the same, and no tenant meets another.
 
+use std::sync::Arc;
+
 use super::{Command, Reserve, Scene, StateName, name_of, outcome};
 use crate::domain::key::RecordKey;
 use crate::testkit::scene::Held;
@@ -159,7 +161,7 @@ pub async fn a_lost_race_leaves_every_other_key_alone(scene: Scene) {
     }
     for _ in 0..3 {
         let request = scene.ask("k");
-        scene.apply(Command::Reserve(Box::new(request))).await;
+        scene.apply(Command::Reserve(Arc::new(request))).await;
     }
     for other in &others {
         assert_eq!(scene.state(other).await, Some(StateName::Running));

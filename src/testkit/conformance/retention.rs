@@ -233,7 +233,7 @@ pub async fn a_sweep_and_a_reserve_at_once_agree(scene: Scene) {
         let sweep = tokio::spawn(async move { sweeper.sweep(10).await });
         let calls = (0..5).map(|_| {
             let (store, request) = (Arc::clone(&scene.store), scene.ask(&key));
-            tokio::spawn(async move { store.apply(Command::Reserve(Box::new(request))).await })
+            tokio::spawn(async move { store.apply(Command::Reserve(Arc::new(request))).await })
         });
         let mut granted = 0;
         for answer in join_all(calls).await {

@@ -97,7 +97,7 @@ async fn a_row_that_is_bad_fails_only_itself() {
         all.insert(15, "bad".to_owned());
         let asked = all
             .iter()
-            .map(|name| store.apply(Command::Reserve(Box::new(ask(name)))));
+            .map(|name| store.apply(Command::Reserve(Arc::new(ask(name)))));
         let free = async {
             sleep(Duration::from_millis(100)).await;
             other.execute("COMMIT").await.expect("free");

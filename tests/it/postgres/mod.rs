@@ -8,6 +8,7 @@ mod connection;
 mod schema;
 mod sweep;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use oncegate::domain::command::{Answer, Command, Reserve, ReserveVerdict};
@@ -83,7 +84,7 @@ impl Database {
 }
 
 fn reserve(name: &str, request: u8) -> Command {
-    Command::Reserve(Box::new(Reserve {
+    Command::Reserve(Arc::new(Reserve {
         request_id: RequestId::from_bytes([request; 16]),
         ..ask(name)
     }))

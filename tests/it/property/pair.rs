@@ -176,7 +176,7 @@ impl Pair {
                     can_recover,
                     request,
                 };
-                Some((Command::Reserve(Box::new(command)), ask))
+                Some((Command::Reserve(Arc::new(command)), ask))
             }
             Step::Complete { token: back, .. }
             | Step::Renew { token: back, .. }
