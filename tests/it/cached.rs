@@ -34,6 +34,7 @@ struct Slow {
     before: Duration,
     /// And before its answer arrives.
     after: Duration,
+    begun: AtomicU64,
     asked: AtomicU64,
 }
 
@@ -44,6 +45,7 @@ impl Front for Slow {
     }
 
     async fn on_carry_out(&self, command: Command) -> Result<Applied, StoreError> {
+        self.begun.fetch_add(1, Ordering::Relaxed);
         sleep(self.before).await;
         self.asked.fetch_add(1, Ordering::Relaxed);
         let applied = self.store.carry_out(command).await;
@@ -72,6 +74,7 @@ impl Replicas {
             store: MemoryStore::new(Clock::Manual(clock.clone())),
             before,
             after,
+            begun: AtomicU64::new(0),
             asked: AtomicU64::new(0),
         });
         let replica = || {

@@ -3,6 +3,7 @@
 //! sure is asked of the store. What it says is judged by the same decision as everywhere.
 
 mod clock;
+mod head_start;
 mod local;
 mod redis;
 mod sealed;
@@ -12,8 +13,10 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use tokio::sync::broadcast;
+use tokio::time::timeout;
 
 use self::clock::SeenClock;
+use self::head_start::{HEAD_START, HeadStart};
 use self::local::Local;
 use self::redis::{Names, Shared, Value};
 use self::sealed::Opened;
@@ -42,6 +45,7 @@ pub struct Cached {
     redis: Option<Target>,
     /// Begun when the store's secrets are known, with which its entries are sealed.
     shared: OnceLock<(TokenSecrets, Shared)>,
+    head_start: HeadStart,
     changes: broadcast::Sender<KeyDigest>,
     counts: Arc<Counts>,
 }
@@ -140,6 +144,7 @@ impl Cached {
             local: Local::new(bytes_max),
             redis: None,
             shared: OnceLock::new(),
+            head_start: HeadStart::default(),
             changes: broadcast::Sender::new(CHANGES_MAX),
             counts: Arc::default(),
         }
@@ -233,19 +238,33 @@ impl Cached {
         }
         let applied = entry.answer(reserve, now)?;
         self.local.keep(digest, entry);
+        self.counts.shared.fetch_add(1, Ordering::Relaxed);
         Some(applied)
     }
 
-    /// Asks the store and the shared memory side by side. The store is asked first, and whatever is
-    /// of use first is the answer: a Reserve that nobody waits for any more is not begun.
+    /// Asks the shared memory and the store: first the one, if it has earned that, or both side by
+    /// side. Whatever is of use first is the answer: a Reserve that nobody waits for any more is not
+    /// begun.
     async fn ask_both(&self, command: Command, reserve: &Reserve) -> Result<Applied, StoreError> {
+        let found = async {
+            let found = self.shared(reserve).await;
+            self.head_start.learn(found.is_some());
+            found
+        };
+        tokio::pin!(found);
+        if self.head_start.is_earned() {
+            match timeout(HEAD_START, &mut found).await {
+                Ok(Some(applied)) => return Ok(applied),
+                Ok(None) => return self.ask(command).await,
+                Err(_late) => self.head_start.learn(false),
+            }
+        }
         let asked = self.ask(command);
         tokio::pin!(asked);
         tokio::select! {
             biased;
             applied = &mut asked => return applied,
-            found = self.shared(reserve) => if let Some(applied) = found {
-                self.counts.shared.fetch_add(1, Ordering::Relaxed);
+            found = found => if let Some(applied) = found {
                 return Ok(applied);
             },
         }

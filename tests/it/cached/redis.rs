@@ -42,6 +42,31 @@ async fn what_one_replica_completed_another_tells_from_redis_before_the_store_an
     replicas.come_from_redis("probe").await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_knows_most_of_what_it_is_asked_spares_the_store_the_question() {
+    let mut redis = TempRedis::start().await;
+    let replicas = Replicas::linked(&redis.url()).await;
+    let begun = || replicas.store.begun.load(Ordering::Relaxed);
+    let limit = Instant::now() + WITHIN;
+    loop {
+        let before = begun();
+        for _ in 0..20 {
+            assert!(is_replay(&told(&replicas.there, "probe").await, "probe"));
+        }
+        if begun() == before {
+            break;
+        }
+        assert!(Instant::now() < limit, "the store is asked every time");
+    }
+    // Now it may answer first, and still nothing hangs on it: neither a new key nor what it knew.
+    granted(replicas.there.as_ref(), "new").await;
+    redis.hang();
+    for _ in 0..20 {
+        let answer = timeout(WITHIN, told(&replicas.there, "probe")).await;
+        assert!(is_replay(&answer.expect("the store answers"), "probe"));
+    }
+}
+
 // Field case G1. Field case G4.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_is_away_hangs_or_dies_costs_no_more_than_the_store() {
