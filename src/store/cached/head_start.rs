@@ -4,8 +4,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How long the store is held back for Redis at the most.
-pub(super) const HEAD_START: Duration = Duration::from_millis(2);
+/// How long the store is held back for Redis at the most. A busy machine needs some milliseconds for
+/// any answer, and must not be made busier by asking twice for each.
+pub(super) const HEAD_START: Duration = Duration::from_millis(10);
 /// All of what Redis was asked.
 const ALL: u32 = 1 << 16;
 /// One question counts for this part of what is remembered.
