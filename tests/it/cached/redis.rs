@@ -44,7 +44,7 @@ async fn what_one_replica_completed_another_tells_from_redis_before_the_store_an
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_knows_most_of_what_it_is_asked_spares_the_store_the_question() {
-    let mut redis = TempRedis::start().await;
+    let redis = TempRedis::start().await;
     let replicas = Replicas::linked(&redis.url()).await;
     let begun = || replicas.store.begun.load(Ordering::Relaxed);
     let limit = Instant::now() + WITHIN;
