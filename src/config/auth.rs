@@ -126,7 +126,7 @@ fn digest_of(file: &Path) -> Result<[u8; 32], String> {
     let token = text.trim();
     if token.len() < TOKEN_BYTES_MIN {
         return Err(format!(
-            "file {}: the token must be at least {TOKEN_BYTES_MIN} bytes",
+            "file {}: the bearer token must be at least {TOKEN_BYTES_MIN} bytes",
             file.display()
         ));
     }

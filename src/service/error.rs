@@ -31,7 +31,7 @@ pub enum ServiceError {
     #[error("the credential does not allow this")]
     NotPermitted,
     /// No such namespace or environment.
-    #[error("there is no namespace {namespace} with environment {environment}")]
+    #[error("there is no namespace {namespace}{}", with_environment(environment))]
     NamespaceNotFound {
         /// The namespace.
         namespace: String,
@@ -129,6 +129,13 @@ impl ServiceError {
             | Self::Corrupt => None,
         }
     }
+}
+
+fn with_environment(name: &str) -> String {
+    if name.is_empty() {
+        return String::new();
+    }
+    format!(" with environment {name}")
 }
 
 /// The store's own words stay in the log.

@@ -38,7 +38,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Counters that all stand at zero.
+    /// All at zero; what belongs to a namespace appears at zero with the namespace.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl Metrics {
         let counter = |name: &'static str, about: &'static str| {
             meter.u64_counter(name).with_description(about).build()
         };
-        Ok(Self {
+        let metrics = Self {
             verdicts: counter(
                 "oncegate_verdicts",
                 "Answers by operation, verdict and namespace",
@@ -102,7 +102,14 @@ impl Metrics {
             namespaces: Mutex::default(),
             registry,
             provider,
-        })
+        };
+        metrics.swept(0, 0);
+        for result in ["used", "refused"] {
+            metrics
+                .certificates_changed
+                .add(0, &[KeyValue::new("result", result)]);
+        }
+        Ok(metrics)
     }
 
     /// Counts an answer.
@@ -221,12 +228,30 @@ impl Metrics {
         }
         let own: Arc<str> = name.into();
         known.insert(Arc::clone(&own));
-        KeyValue::new("namespace", own)
+        let label = KeyValue::new("namespace", own);
+        // So that the first one is seen to rise.
+        for counter in [&self.divergences, &self.not_compared] {
+            counter.add(0, std::slice::from_ref(&label));
+        }
+        label
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_s_counters_stand_at_zero_before_they_rise() {
+        let metrics = Metrics::new().expect("usable names");
+        metrics.verdict("reserve", "granted", "terminal");
+        let text = metrics.text().expect("text");
+        for counter in ["oncegate_divergences", "oncegate_fingerprints_not_compared"] {
+            let line = format!("{counter}_total{{namespace=\"terminal\"}} 0");
+            assert!(text.lines().any(|found| found == line), "{text}");
+        }
+    }
+
     #[test]
     fn every_metric_is_in_the_operators_table() {
         let own = include_str!("metrics.rs");

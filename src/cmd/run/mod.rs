@@ -246,7 +246,7 @@ impl Run {
 
     fn resolve_hint(&self) -> String {
         format!(
-            "find out, then: oncegate resolve {} --happened | --nothing-happened --reason …",
+            "find out, then: oncegate resolve {} --happened | --failed | --nothing-happened --reason …",
             self.args.key
         )
     }

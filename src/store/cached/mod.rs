@@ -57,7 +57,7 @@ pub struct Counts {
     pub local: AtomicU64,
     /// Answers that came from Redis.
     pub shared: AtomicU64,
-    /// Reserves that neither knew enough for.
+    /// Reserves that the store answered.
     pub misses: AtomicU64,
     /// Questions, writes and connections that Redis refused, or did not answer in time.
     pub errors: AtomicU64,
@@ -176,8 +176,13 @@ impl Cached {
     async fn ask(&self, command: Command) -> Result<Applied, StoreError> {
         let digest = command.key().digest();
         let tells = !matches!(command, Command::Reserve(_) | Command::Renew(_));
+        let is_reserve = matches!(command, Command::Reserve(_));
         let asked = SeenClock::mark();
-        let applied = self.store.carry_out(command).await?;
+        let applied = self.store.carry_out(command).await;
+        if is_reserve {
+            self.counts.misses.fetch_add(1, Ordering::Relaxed);
+        }
+        let applied = applied?;
         if let Some(stands) = &applied.stands {
             self.clock.saw(asked, stands.seen_at);
             self.keep(digest, stands);
@@ -301,7 +306,6 @@ impl Front for Cached {
             self.counts.local.fetch_add(1, Ordering::Relaxed);
             return Ok(applied);
         }
-        self.counts.misses.fetch_add(1, Ordering::Relaxed);
         if self.shared.get().is_none() {
             return self.ask(command).await;
         }

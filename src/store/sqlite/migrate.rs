@@ -67,7 +67,8 @@ const LOOK: &str = "SELECT v.user_version, \
        ELSE NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'oncegate_record') END \
      FROM pragma_user_version v";
 
-fn known_version(connection: &Connection) -> Result<usize, StoreError> {
+/// The version of the schema that is there; zero: no tables.
+pub(super) fn known_version(connection: &Connection) -> Result<usize, StoreError> {
     let (found, is_foreign): (i64, bool) =
         connection.query_row(LOOK, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     if is_foreign {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::migrate;
 use crate::port::store::StoreError;
 
 /// How long one process waits for another one's lock on the file.
@@ -44,12 +45,14 @@ pub(super) fn create(path: &Path) -> Result<PathBuf, StoreError> {
         .map_err(|error| StoreError::Unusable(format!("{shown} cannot be found: {error}")))
 }
 
-/// Opens a connection that flushes every commit.
+/// Opens a connection that flushes every commit. A file that is not ours, or of a newer schema, is
+/// refused before anything of it is changed.
 pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     connection.busy_timeout(BUSY_TIMEOUT)?;
+    migrate::known_version(&connection)?;
     let journal = write_ahead(&connection)?;
     if journal != "wal" {
         let problem = format!(

@@ -7,17 +7,18 @@ use prost_reflect::{DescriptorPool, MethodDescriptor};
 use tonic::codec::CompressionEncoding;
 use tonic::server::NamedService;
 use tonic::service::Routes;
-use tonic_health::pb::health_server::HealthServer;
+use tonic_health::pb::health_server::{self, HealthServer};
 use tonic_health::server::{HealthReporter, HealthService};
+use tonic_reflection::pb::{v1, v1alpha};
 use tonic_reflection::server::Builder;
 use tower::Service as _;
 
 use super::handle::Handler;
 use crate::domain::limits;
 use crate::proto::FILE_DESCRIPTOR_SET;
-use crate::proto::v1::admin_service_server::AdminServiceServer;
-use crate::proto::v1::gate_service_server::GateServiceServer;
-use crate::proto::v1::support_service_server::SupportServiceServer;
+use crate::proto::v1::admin_service_server::{self, AdminServiceServer};
+use crate::proto::v1::gate_service_server::{self, GateServiceServer};
+use crate::proto::v1::support_service_server::{self, SupportServiceServer};
 use crate::telemetry::metrics::Metrics;
 use crate::transport::connections::{Service, routed};
 use crate::transport::layer::Guards;
@@ -42,6 +43,14 @@ pub struct RouteOptions {
 }
 
 type Gate = GateServiceServer<Handler>;
+
+/// The services, but for reflection, which is there on demand.
+const SERVED: [&str; 4] = [
+    gate_service_server::SERVICE_NAME,
+    admin_service_server::SERVICE_NAME,
+    support_service_server::SERVICE_NAME,
+    health_server::SERVICE_NAME,
+];
 
 /// All services of one handler.
 ///
@@ -70,13 +79,16 @@ pub(in crate::transport) fn routes(
         .add_service(served!(SupportServiceServer))
         .add_service(health);
     if options.reflection {
-        let describe = || {
-            Builder::configure()
+        let describe = |own: &str| {
+            let builder = Builder::configure()
                 .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+                .with_service_name(own);
+            SERVED.into_iter().fold(builder, Builder::with_service_name)
         };
-        let v1 = describe().build_v1()?;
-        let v1alpha = describe().build_v1alpha()?;
+        let v1 = describe(v1::server_reflection_server::SERVICE_NAME).build_v1()?;
+        let v1alpha = v1alpha::server_reflection_server::SERVICE_NAME;
+        let v1alpha = describe(v1alpha).build_v1alpha()?;
         others = others.add_service(v1).add_service(v1alpha);
     }
     let guards = Arc::new(Guards {
@@ -106,7 +118,10 @@ pub(in crate::transport) fn routes(
 fn methods() -> anyhow::Result<Methods> {
     let mut pool = DescriptorPool::decode(FILE_DESCRIPTOR_SET)?;
     pool.decode_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)?;
-    let methods = pool.services().flat_map(|service| {
+    let served = pool
+        .services()
+        .filter(|service| SERVED.contains(&service.full_name()));
+    let methods = served.flat_map(|service| {
         let methods: Vec<_> = service.methods().collect();
         methods
     });

@@ -199,6 +199,9 @@ async fn both_reflections_list_the_services() {
         ] {
             assert!(listed.contains(service), "{listed}");
         }
+        for unserved in ["oncegate.v1.ProbeService", "oncegate.v1.ReconcileService"] {
+            assert!(!listed.contains(unserved), "{listed}");
+        }
     }
 }
 
