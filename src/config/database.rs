@@ -71,7 +71,7 @@ impl fmt::Debug for DatabaseUrl {
     }
 }
 
-/// Leaves out what may be secret: the password before the last `@`, and every parameter's value.
+/// Leaves out what may be secret: the password before the last `@`, and the one among the parameters.
 pub(super) fn without_password(url: &str) -> String {
     let (address, parameters) = url
         .split_once('?')

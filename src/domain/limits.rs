@@ -1,4 +1,5 @@
-//! Every fixed limit in one place. What a namespace may choose lies in `policy`.
+//! Every limit of the contract in one place. What a namespace may choose lies in `policy`; the bound of
+//! a mechanism (a queue, a batch, a cache) stands on top of its own file.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The use cases, one per file. They know the rules and the store's port, and neither SQL nor gRPC.
+//! The use cases. They know the rules and the store's port, and neither SQL nor gRPC.
 
 pub mod admin;
 pub mod batch;
