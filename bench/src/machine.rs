@@ -25,7 +25,7 @@ impl Machine {
             ("when", server.now),
             ("cores", std::thread::available_parallelism()?.to_string()),
             ("processor", processor()),
-            ("kernel", first_line("/proc/sys/kernel/osrelease")),
+            ("kernel", kernel()),
             ("postgres", server.version),
             ("load average before", load_average()),
             ("flushes of 8 KiB before", flushes),
@@ -53,6 +53,13 @@ impl Machine {
 fn first_line(path: &str) -> String {
     let text = read_to_string(path).unwrap_or_default();
     text.lines().next().unwrap_or("unknown").to_owned()
+}
+
+/// Its version, without what its builder calls it.
+fn kernel() -> String {
+    let release = first_line("/proc/sys/kernel/osrelease");
+    let version = release.split('-').next().unwrap_or_default();
+    version.to_owned()
 }
 
 fn processor() -> String {
